@@ -186,8 +186,8 @@ Operation& Builder::emit_named(Lane lane, OpKind kind, const std::vector<Named>&
   return emit_accesses(lane, kind, bytes);
 }
 
-// An attention kernel may hold all multiprocessors from its start to its end, so what goes over nccl beside
-// it gets its own first.
+// An attention kernel may hold all multiprocessors from its start to its end. So it waits until what goes
+// over nccl beside it has started, and holds its own.
 void Builder::follow_communication(Lane lane) {
   for (const std::uint32_t communication : beside_)
     if (!(plan_.operations[communication].lane == lane) && !std::ranges::count(starts_, communication))
@@ -195,7 +195,7 @@ void Builder::follow_communication(Lane lane) {
   beside_.clear();
 }
 
-// An operation of the accesses in the pools' lists.
+// An operation with the accesses that stand in the pools' lists.
 Operation& Builder::emit_accesses(Lane lane, OpKind kind, std::int64_t bytes) {
   const bool attention = kind == OpKind::attend || kind == OpKind::attend_backward;
   if (attention && head_start_us(scenario_.schedule) > 0) follow_communication(lane);
@@ -227,7 +227,8 @@ void Builder::attach_segments(Operation& op, const std::vector<Segment>& segment
              flops_per_pair(op.kind, problem().head_size, problem().value_size);
 }
 
-// Query heads cut at the borders of groups that read one key head: whole groups together, parts apart.
+// The query heads of `q`, cut where the group that shares a key head is not whole: all whole groups are one
+// range, what there is of a group at either end is another.
 std::vector<HeadRange> Builder::groups_of_heads(const Box& q) const {
   const std::int64_t ratio = problem().heads / problem().kv_heads;
   const HeadRange all = q.problem_heads();
@@ -341,7 +342,8 @@ void Builder::fill(Lane lane, const Box& into, double value) {
   emit(lane, OpKind::fill, {}, {{into, WriteMode::store}}).value = value;
 }
 
-// Working buffers that this rank's share of the algorithm turned out not to need are no part of its plan.
+// An algorithm declares buffers before it knows whether this rank needs them; the plan has those that some
+// operation touches.
 void Builder::drop_unused_buffers() {
   std::vector<char> used(plan_.buffers.size(), 0);
   for (std::size_t i = 0; i < used.size(); ++i)

@@ -1,6 +1,7 @@
 // The interface that algorithms are written against. An algorithm declares buffers and says in program order
-// what its rank does; everything derivable is derived here: bytes, FLOPs, event edges, lifetimes, arena
-// offsets.
+// what its rank does. Each call emits its operations where it stands: none changes an operation that is there
+// already, and none waits for what is called next. What follows from the calls is derived: bytes and FLOPs as
+// they are made, lifetimes, arena offsets and event edges in finish().
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ namespace cplab {
 
 class Builder;
 
-// A view under construction: a buffer, narrowed axis by axis.
+// A view under construction: a buffer, narrowed axis by axis. A Box that was made by no builder names no
+// buffer; where a call takes one that may be absent, such a Box stands for its absence.
 class Box {
  public:
   Box() = default;
@@ -36,7 +38,7 @@ class Box {
   Box numbered(std::int64_t first_head) const;  // the buffer's first head has that number now
   Box columns(std::int64_t begin, std::int64_t end) const;
   HeadRange problem_heads() const;
-  bool given() const { return builder_ != nullptr; }  // false: no box at all
+  bool given() const { return builder_ != nullptr; }  // false: it names no buffer
   std::vector<RowRange> row_list() const;
   const View& view() const { return view_; }
 
@@ -72,7 +74,8 @@ inline Message receive(const Box& box, int peer) {
   return {box, peer, false};
 }
 
-// Of two transports on one lane, nccl takes the lane this far on.
+// Where the messages of one lane may take both transports, those over nccl are on the lane whose index is so
+// much higher.
 inline constexpr std::uint8_t beside_copies = 8;
 
 class Builder {
@@ -91,29 +94,34 @@ class Builder {
   bool backward() const { return problem().has_backward(); }
   // Other layers run between forward and backward.
   bool between_layers() const { return backward() && plan_.between_layers; }
-  // Whether wide and nominal are different dtypes.
+  // The roles wide and nominal have different dtypes in this problem.
   bool has_wide() const;
 
   const Team& team(std::string_view name) const;  // this rank's; throws std::logic_error if it is in none
   const Team& everyone() const { return teams_.front(); }
   const Placement& placement() const { return placement_; }
 
-  // The box of all of it. A name that is taken gets a number ("kv_packed_2"). A working or saved buffer that
-  // no operation touches will not be in the plan.
+  // Declares a buffer and returns the box of all of it. A name that is taken gets a number ("kv_packed_2"). A
+  // working or saved buffer that no operation touches is left out of the plan.
   Box buffer(const BufferSpec&);
 
   const Buffer& declared(const Box& box) const { return plan_.buffers[box.view().buffer]; }
-  std::int64_t pieces(const Box&) const;  // contiguous ones of its message: derive/pieces.hpp
+  // Of how many contiguous pieces a message of that box is (derive/pieces.hpp).
+  std::int64_t pieces(const Box&) const;
 
   void phase(Phase phase);
   bool in_backward() const { return phase_ == Phase::backward; }
   void step(std::int64_t step) { step_ = static_cast<std::uint32_t>(step); }
 
-  // Operands in the order of plan.hpp. Segments count rows of the q and k boxes; heads follow from the q box,
-  // and of the k, v, dk and dv boxes those are taken that these query heads read. Where they take only some
-  // of the query heads of their first or last key head, these are operations of their own.
-  // Of dynamic mask attention: bias, keep and dbias of the q box's rows and heads, with the columns that the
-  // rows of k have there; without columns of the k box's. Absent where the problem does not have them.
+  // ---- Attention. The query heads are those of the q box; of the k, v, dk and dv boxes a call takes the key
+  // heads that these read. Segments count rows of the q box and of the k box. A call is one operation, but
+  // where the query heads begin or end inside the group that shares a key head: that part of a group is an
+  // operation of its own.
+
+  // Bias, keep and dbias of dynamic mask attention, each absent where the problem does not have it. With
+  // `columns` they have a value for every pair: the rows and heads of the q box, and of each row the columns
+  // that belong to the rows of the k box. Without, they have one for every key: the rows and heads of the k
+  // box.
   struct PairMask {
     Box bias, keep, dbias;
     WriteMode dbias_mode = WriteMode::store;
@@ -124,25 +132,31 @@ class Builder {
     Box q, k, v, out, lse;
     const std::vector<Segment>& segments;
     WriteMode mode = WriteMode::store;
-    Box max_logit = {};  // absent where the problem does not ask for it (algorithms/softmax/max_logit.hpp)
+    // Each query head's largest logit is raised to that of this call (algorithms/softmax/max_logit.hpp).
+    Box max_logit = {};
     PairMask mask = {};
   };
   void attend(Lane, const Attend&);
+  // dk_mode is that of dv as well.
   struct AttendBackward {
     Box q, k, v, dout, lse, delta, dq, dk, dv;
     const std::vector<Segment>& segments;
     WriteMode dq_mode = WriteMode::store;
     WriteMode dk_mode = WriteMode::store;
     PairMask mask = {};
-    // Where it is given, this call computes delta from it, rather than reads it.
-    Box out = {};
-    // Where it is given, this call writes there, in the problem's dtype, what it stores in dq.
+    Box out = {};  // where it is given, the call computes delta = rowsum(dout * out) and writes it
+    // Where it is given, the call writes there what it stores in dq, rounded to the problem's dtype, and
+    // nothing may read dq afterwards.
     Box rounded_dq = {};
   };
   void attend_backward(Lane, const AttendBackward&);
-  // delta = rowsum(dout * out), as an operation of its own.
-  void row_dot(Lane, const Box& dout, const Box& out, const Box& delta);
+
+  // ---- Operations on rows.
+  void row_dot(Lane, const Box& dout, const Box& out, const Box& delta);  // delta = rowsum(dout * out)
+  // Merges a partial result, normalised by its own lse, into another one and its lse.
   void merge(Lane, const Box& part_out, const Box& part_lse, const Box& out, const Box& lse);
+  // The two steps of a merge that is deferred: first the lse of all partial results is summed up, then each
+  // partial result is scaled by what its own lse is of that sum, and added.
   void merge_lse(Lane, const Box& part_lse, const Box& lse);
   void rescale_add(Lane, const Box& part_out, const Box& part_lse, const Box& lse, const Box& out);
   void copy(Lane, const Box& from, const Box& into);
@@ -153,8 +167,8 @@ class Builder {
   void maximum(Lane, const Box& from, const Box& into);
   void fill(Lane, const Box& into, double value);
 
-  // ---- linear attention: builder_linear.cpp. Operands by name; boxes that are not given are absent. Heads
-  // follow from the first box.
+  // ---- Linear attention (builder_linear.cpp). Operands have names; those whose box is not given are absent.
+  // The heads of the operation are those of the first box.
   struct Named {
     Operand operand;
     Box box;
@@ -168,18 +182,19 @@ class Builder {
   void linear(Lane, OpKind, const std::vector<Named>& reads, const std::vector<Named>& writes,
               const OnChunks& chunks);
 
-  // ---- communication: builder_communication.cpp; of a team, of the whole group unless one is named. Where
-  // the transport is left open (auto), an exchange becomes two, one for each transport that its messages
-  // take; where a plan may need both, what goes over nccl has a lane of its own, so that neither waits for
-  // the other.
+  // ---- Communication of a team, which is the whole group unless one is named (builder_communication.cpp).
+  // Where the transport is left open (auto), each message of an exchange takes the one that its two ends
+  // allow: the call then emits two exchanges, first that of the copies, then, on a lane of its own, that over
+  // nccl, so that neither waits for the other.
   void exchange(Lane, TransportChoice, const std::vector<Message>&);
   void exchange(Lane, TransportChoice, const Team&, const std::vector<Message>&);
   void communicate(Lane, OpKind, TransportChoice, const Team&, const std::vector<Message>&);
-  // Lists have a box for every member of the team, in its order; own parts may lie in place.
+  // The lists have a box for every member of the team, in its order. What a member gives to itself may lie in
+  // place.
   void all_gather(Lane, TransportChoice, const Team&, const Box& own, const std::vector<Box>& into);
   void all_to_all(Lane, TransportChoice, const Team&, const std::vector<Box>& from,
                   const std::vector<Box>& into);
-  // What member i receives is the sum over all members of their from[i]; into: this rank's share.
+  // Member i receives the sum over all members of their from[i]; `into` is where this rank receives.
   void reduce_scatter(Lane, TransportChoice, const Team&, const std::vector<Box>& from, const Box& into);
   void all_reduce(Lane, TransportChoice, const Team&, Reduction, const Box& from, const Box& into);
   void barrier(Lane, TransportChoice, const Team&);
@@ -187,7 +202,8 @@ class Builder {
 
   // The operation that was emitted last, for wait_for_start.
   std::uint32_t last() const { return static_cast<std::uint32_t>(plan_.operations.size()) - 1; }
-  // The next operation waits until that one, on another lane, has started: Operation::after_started.
+  // The operation that is emitted next will wait until that one, on another lane, has started
+  // (Operation::after_started).
   void wait_for_start(std::uint32_t operation) { starts_.push_back(operation); }
 
   // Computes lifetimes, arena and event edges; the builder cannot be used afterwards.
@@ -203,13 +219,12 @@ class Builder {
   Span intern_ranges(const std::vector<RowRange>&);
   std::uint32_t intern_view(const View&);
   std::vector<HeadRange> groups_of_heads(const Box& q) const;
-  // Where a tile that stores `dk`, and the dv beside it, may sum them in the wide dtype before it rounds them
-  // (Operand::rounded_dk): in a working buffer as long as dk's, of the tile's key heads; absent where it may
-  // not.
+  // The working buffer in which a tile that stores dk and dv may sum them in the wide dtype before it rounds
+  // them (Operand::rounded_dk): as long as the buffer of `dk`, of the tile's key heads. Absent where a tile
+  // has no use for it.
   Box dkv_sums(Lane, const Box& dk, std::int64_t query_heads, WriteMode);
   void drop_unused_buffers();
   void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);
-  // Operands by their names; those that are not given are left out.
   Operation& emit_named(Lane, OpKind, const std::vector<Named>& reads, const std::vector<Named>& writes);
   void post(Lane, OpKind, Transport, const Team&, const std::vector<Message>&);
   Lane lane_of(Lane, TransportChoice, Transport taken) const;
@@ -224,8 +239,8 @@ class Builder {
   std::uint32_t step_ = 0;
   std::uint32_t ordinal_ = 0;
   std::vector<Team> teams_;
-  std::vector<std::uint32_t> starts_;  // of the next operation
-  std::vector<std::uint32_t> beside_;  // over nccl, since the last attention kernel was emitted
+  std::vector<std::uint32_t> starts_;  // the operations for whose start the next one waits
+  std::vector<std::uint32_t> beside_;  // what went over nccl since the last attention kernel was emitted
 };
 
 }  // namespace cplab

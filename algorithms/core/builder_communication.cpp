@@ -20,7 +20,8 @@ void Builder::communicate(Lane lane, OpKind kind, TransportChoice choice, const 
     post(lane_of(lane, choice, taken), kind, taken, team, messages);
     return;
   }
-  // Each message by what its ends allow. Both ends split alike, and the copies go first on either side.
+  // Each message takes the transport that its ends allow. Both ends divide messages alike, and on either side
+  // the copies go first.
   std::vector<Message> of[2];
   for (const Message& m : messages) {
     const bool shared =
@@ -54,7 +55,7 @@ void Builder::post(Lane lane, OpKind kind, Transport transport, const Team& team
   if (kind != OpKind::barrier && !messages.empty()) beside_.push_back(last());
 }
 
-// A part for every member in both directions.
+// Every member sends a message to every member, and receives one from each.
 void Builder::collective(Lane lane, OpKind kind, TransportChoice transport, const Team& team,
                          const std::vector<Box>& from, const std::vector<Box>& into) {
   if (std::ssize(from) != team.size() || std::ssize(into) != team.size())

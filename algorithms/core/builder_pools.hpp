@@ -21,7 +21,7 @@ struct Builder::Pools {
   std::vector<Access> access_list, written_list;
   std::vector<Part> part_list;
 
-  // Buffers of dkv_sums(), each for tiles that follow each other on a lane.
+  // The buffers that dkv_sums() has declared. Tiles that follow each other on a lane share one.
   struct DkvSums {
     Lane lane;
     std::int64_t rows = 0;

@@ -12,7 +12,7 @@ Box Builder::dkv_sums(Lane lane, const Box& dk, std::int64_t query_heads, WriteM
   const Problem& p = problem();
   const HeadRange heads = dk.problem_heads();
   const std::int64_t rows = declared(dk).rows;
-  // Who has sums travel in the problem's dtype wants the memory.
+  // A user who has sums travel in the problem's dtype wants the memory.
   const bool narrow = scenario_.schedule.is_word("gradient_wire_dtype", "nominal");
   const bool rounds = mode == WriteMode::store && declared(dk).role == Role::nominal && has_wide() &&
                       wide_accumulator(scenario_.schedule) && !narrow && p.attention == Attention::softmax;

@@ -78,7 +78,7 @@ Distribution in_sequence_order(const Distribution&);
 // Throws std::logic_error unless the number of members divides that of the heads.
 Distribution split_heads(const Distribution& tokens);
 
-// Heads in parts of `width`, the last one what is left.
+// The heads in ranges of `width`, the last of what is left.
 std::vector<HeadRange> equal_parts(HeadRange, std::int64_t width);
 
 // The key heads that those query heads read: query head h reads key head h * G / H.

@@ -21,9 +21,9 @@ inline OptionValue option_count(std::int64_t value) {
   return value;
 }
 
-// transport: of communication. channels: of an exchange over nccl. head_start_us: by the builder (edges that
-// wait for a start), the cost model and kernel launches. reserved_sms: read by the cost model and by kernel
-// launches. reuse: by the arena (derive/arena.hpp). between: by what is derived of a plan, the checker and
+// These options, and who reads them: transport and channels, every call that communicates; head_start_us, the
+// builder (edges that wait for a start), the cost model and kernel launches; reserved_sms, the cost model and
+// kernel launches; reuse, the arena (derive/arena.hpp); between, what is derived of a plan, the checker and
 // the simulator.
 std::vector<OptionInfo> common_options();
 
@@ -35,11 +35,11 @@ OptionInfo least_option(std::string_view key, std::int64_t least, std::int64_t b
                         std::string_view help);  // every integer >= least
 OptionInfo switch_option(std::string_view key, bool by_default, std::string_view help);
 
-// Of algorithms that redistribute: a message of more contiguous pieces is packed by a copy.
+// Algorithms that redistribute have it: a message of more contiguous pieces is packed by a copy.
 OptionInfo pack_above_option();
 // The dtype of the running out and dq.
 OptionInfo accumulator_option();
-// Who computes delta = rowsum(dO * O): Builder::row_dot().
+// Whether a tile computes delta = rowsum(dO * O) where it can (delta_by_first_tile() in softmax/softmax.hpp).
 OptionInfo row_dot_option();
 // The dtype in which gradients of K and V are summed and sent.
 OptionInfo gradient_wire_option();

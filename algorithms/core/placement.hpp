@@ -31,13 +31,11 @@ std::vector<TokenRun> shifted(std::span<const TokenRun> runs, std::int64_t by);
 // zigzag (dual chunk; TransformerEngine, zhuzilin/ring-flash-attention): the sequence is cut in 2P chunks,
 //   rank p holds chunk p, then chunk 2P-1-p, so that causal work is equal.
 // striped (Brandon et al. 2023): rank p holds positions p, p + P, p + 2P, ...
-// stream (token stream): all sequences one after the other are cut in P equal pieces; the added rows, fewer
-// than
-//   P, lie at the very end. Sequences begin and end anywhere in a rank.
-// hybrid (Megatron-LM's hybrid context parallelism, NVIDIA/Megatron-LM#2054, with groups of one or all
-// ranks):
-//   sequence b lies whole on rank homes[b], as padded as it is, or is cut as in zigzag where that is -1. What
-//   other ranks have more rows is added at the end of a rank.
+// stream (token stream): all sequences, one after the other, are cut in P shares of equal size; the rows that
+//   this adds, fewer than P, lie at the very end. Sequences begin and end anywhere in a rank.
+// hybrid (Megatron-LM's hybrid context parallelism, with groups of one or all ranks,
+//   NVIDIA/Megatron-LM#2054): sequence b lies whole on rank homes[b], as padded as it is, or is cut as in
+//   zigzag where that is -1. A rank with fewer rows than others gets the missing ones at its end.
 // Several sequences lie one after the other. A padded length that is no multiple of P (zigzag: 2P) is
 // rounded up; the added rows are padding and appear in no file and in no result.
 class Placement {

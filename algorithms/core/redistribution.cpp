@@ -61,9 +61,9 @@ void for_each_common(const std::vector<TokenRun>& a, const std::vector<TokenRun>
   }
 }
 
-std::int64_t elements(const std::vector<Moved>& pieces) {
+std::int64_t elements(const std::vector<Moved>& shares) {
   std::int64_t n = 0;
-  for (const Moved& piece : pieces) n += row_count(piece.from_rows) * piece.heads.count();
+  for (const Moved& share : shares) n += row_count(share.from_rows) * share.heads.count();
   return n;
 }
 
@@ -73,18 +73,18 @@ std::int64_t elements(const Holding& holding) {
   return n * holding.heads.count();
 }
 
-// Takes away from `piece` what `given` has, which is of the same runs: rows are compared at the receiver.
-std::vector<Moved> minus(const Moved& piece, const std::vector<Moved>& given) {
+// Takes away from `share` what `given` has, which is of the same runs: rows are compared at the receiver.
+std::vector<Moved> minus(const Moved& share, const std::vector<Moved>& given) {
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;  // rows of both ends
   std::vector<std::int64_t> into;
-  for (const RowRange& range : piece.into_rows)
+  for (const RowRange& range : share.into_rows)
     for (std::int64_t i = 0; i < range.count; ++i) into.push_back(range.begin + i * range.step);
   std::size_t at = 0;
-  for (const RowRange& range : piece.from_rows)
+  for (const RowRange& range : share.from_rows)
     for (std::int64_t i = 0; i < range.count; ++i)
       pairs.emplace_back(range.begin + i * range.step, into[at++]);
   std::vector<Moved> left;
-  for (std::int64_t head = piece.heads.begin; head < piece.heads.end; ++head) {
+  for (std::int64_t head = share.heads.begin; head < share.heads.end; ++head) {
     std::vector<std::int64_t> gone;
     for (const Moved& other : given) {
       if (head < other.heads.begin || head >= other.heads.end) continue;
@@ -127,23 +127,23 @@ Redistribution Redistribution::of_heads(HeadRange heads) const {
 
 // What both have, whoever gives it.
 std::vector<Moved> Redistribution::overlaps(int giver, int receiver) const {
-  Moved piece{{}, {}, from_[giver].heads.common(to_[receiver].heads)};
-  if (piece.heads.count() == 0) return {};
+  Moved share{{}, {}, from_[giver].heads.common(to_[receiver].heads)};
+  if (share.heads.count() == 0) return {};
   for_each_common(from_[giver].runs, to_[receiver].runs,
                   [&](const TokenRun& from, const TokenRun& to, const Common& c) {
-                    append(piece.from_rows, from, c.i, c.i_step, c.count);
-                    append(piece.into_rows, to, c.j, c.j_step, c.count);
+                    append(share.from_rows, from, c.i, c.i_step, c.count);
+                    append(share.into_rows, to, c.j, c.j_step, c.count);
                   });
-  if (piece.from_rows.empty()) return {};
-  return {std::move(piece)};
+  if (share.from_rows.empty()) return {};
+  return {std::move(share)};
 }
 
-std::vector<Moved> Redistribution::pieces(int giver, int receiver) const {
+std::vector<Moved> Redistribution::moved(int giver, int receiver) const {
   std::vector<Moved> own = overlaps(giver, receiver);
   if (!from_.replicated || giver == receiver || own.empty()) return own;
   std::vector<Moved> given = overlaps(receiver, receiver);
   for (int earlier = 0; earlier < giver; ++earlier)
-    for (Moved& piece : overlaps(earlier, receiver)) given.push_back(std::move(piece));
+    for (Moved& share : overlaps(earlier, receiver)) given.push_back(std::move(share));
   return given.empty() ? own : minus(own.front(), given);
 }
 
@@ -170,7 +170,7 @@ OpKind Redistribution::find_kind() const {
     for (int receiver = 0; receiver < to_.size(); ++receiver) {
       std::int64_t n = 0;
       if (from_.replicated) {
-        n = elements(pieces(giver, receiver));
+        n = elements(moved(giver, receiver));
       } else {  // one gives all that is common; receivers of the same tokens are looked at once
         if (receiver == 0 || !to_[receiver].runs.is(to_[receiver - 1].runs))
           rows = common_rows(giver, receiver);

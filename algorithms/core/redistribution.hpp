@@ -9,7 +9,7 @@
 
 namespace cplab {
 
-// A piece of a tensor that one member gives to another: the same tokens and heads at both ends, in the order
+// A share of a tensor that one member gives to another: the same tokens and heads at both ends, in the order
 // of the receiver's runs.
 struct Moved {
   std::vector<RowRange> from_rows, into_rows;  // of the giver's and of the receiver's buffer
@@ -25,7 +25,7 @@ class Redistribution {
 
   // What `giver` gives to `receiver`, which may be itself. Of several members that hold a token and head the
   // receiver itself gives it, else the first one.
-  std::vector<Moved> pieces(int giver, int receiver) const;
+  std::vector<Moved> moved(int giver, int receiver) const;
   // all_gather: every member gives all it has to every member, all alike in size. all_to_all: every pair
   // trades, members with themselves too. exchange: some do.
   OpKind kind() const { return kind_; }

@@ -9,12 +9,12 @@ namespace cplab {
 namespace {
 
 // Rows that are cut only for a reason: a run, or all runs of a sequence. Counted over all runs.
-struct Stretch {
+struct Uncut {
   std::int64_t begin = 0, end = 0;
 };
 
-std::vector<Stretch> stretches_of(std::span<const TokenRun> runs, CutAt at) {
-  std::vector<Stretch> list;
+std::vector<Uncut> uncut_rows(std::span<const TokenRun> runs, CutAt at) {
+  std::vector<Uncut> list;
   std::int64_t place = 0;
   for (std::size_t i = 0; i < runs.size(); ++i, place = list.back().end) {
     const bool goes_on = at == CutAt::sequences && i > 0 && runs[i].sequence == runs[i - 1].sequence;
@@ -24,7 +24,7 @@ std::vector<Stretch> stretches_of(std::span<const TokenRun> runs, CutAt at) {
   return list;
 }
 
-std::int64_t cut_near(std::int64_t wanted, const Stretch& in, std::int64_t near) {
+std::int64_t cut_near(std::int64_t wanted, const Uncut& in, std::int64_t near) {
   const std::int64_t multiple = defaults::cut_rows();
   if (wanted - in.begin <= near) return in.begin;
   if (in.end - wanted <= near) return in.end;
@@ -44,15 +44,15 @@ void append(Rows& rows, std::span<const TokenRun> runs, std::int64_t begin, std:
 }  // namespace
 
 std::vector<Rows> cut_in_parts(std::span<const TokenRun> runs, std::int64_t count, CutAt at) {
-  const std::vector<Stretch> stretches = stretches_of(runs, at);
-  const std::int64_t total = stretches.empty() ? 0 : stretches.back().end;
+  const std::vector<Uncut> uncut = uncut_rows(runs, at);
+  const std::int64_t total = uncut.empty() ? 0 : uncut.back().end;
   std::vector<Rows> parts(static_cast<std::size_t>(count));
   std::int64_t done = 0;
   for (std::int64_t part = 1; part <= count; ++part) {
     const std::int64_t wanted = total * part / count;
     std::int64_t end = total;
     if (part < count && total > 0) {
-      const auto in = std::ranges::find_if(stretches, [&](const Stretch& s) { return s.end > wanted; });
+      const auto in = std::ranges::find_if(uncut, [&](const Uncut& s) { return s.end > wanted; });
       // A whole sequence goes to the side on which more of it lies.
       end = at == CutAt::rows                  ? cut_near(wanted, *in, total / count / 4)
             : 2 * wanted < in->begin + in->end ? in->begin

@@ -1,4 +1,5 @@
-// Rows cut into parts of about equal size, so that work on one part goes beside the transfer of the next.
+// Rows cut into parts of about equal size, so that work on one part goes beside the transfer of the next. A
+// "part" of algorithms/ is always such a part of rows (schedule.parts); the plan's Part is a message's end.
 #pragma once
 
 #include <cstdint>

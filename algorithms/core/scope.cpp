@@ -1,4 +1,4 @@
-// Scopes: the whole group, or a part with some of the heads.
+// Scopes: the whole group, or some of its ranks with some of the heads.
 #include "algorithms/core/scope.hpp"
 
 #include <utility>

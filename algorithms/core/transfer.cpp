@@ -105,7 +105,7 @@ Transfer::Transfer(Builder& b, const Team& team, TransferOptions options,
     const bool one_plane = source.planes <= view.width_begin || source.planes >= view.width_end;
     t.planes = one_plane ? 0 : source.planes - view.width_begin;
     t.role = options.wire.value_or(source.role);
-    // Where heads part, those of one member lie together.
+    // Where members get different heads, those of one member lie together.
     t.layout = each.how->parts_heads() ? Layout::heads_first : source.layout;
     t.heads = each.how->heads_given(team.place);
     t.out = shares(each, true);
@@ -127,8 +127,8 @@ std::vector<Transfer::Share> Transfer::shares(const TransferTensor& t, bool outg
   std::vector<Share> list;
   for (int peer = 0; peer < team_.size(); ++peer) {
     const bool gives = outgoing != options_.adjoint;  // in the redistribution, which the adjoint reverses
-    for (const Moved& piece : gives ? t.how->pieces(team_.place, peer) : t.how->pieces(peer, team_.place)) {
-      Share share{peer, gives ? piece.from_rows : piece.into_rows, piece.heads, {}, {}};
+    for (const Moved& moved : gives ? t.how->moved(team_.place, peer) : t.how->moved(peer, team_.place)) {
+      Share share{peer, gives ? moved.from_rows : moved.into_rows, moved.heads, {}, {}};
       share.box = share.wire = buffer.rows(share.rows).of_problem(share.heads);
       list.push_back(std::move(share));
     }

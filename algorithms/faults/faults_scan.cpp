@@ -50,14 +50,14 @@ void scan_shifted_left(const LinearScope& s, StateScan& scan, const Box& own, co
 
 // The down-sweep sends from index s - 1 (mod 2 s) to the one behind it, which adds what it gets to its own
 // state: right where the sender holds all tokens before, but most senders hold what the up-sweep left in
-// them, a part that begins in the middle. Of what the source keeps of every level only the raw state is ever
-// asked for: a sender has been through no level above that of its sending, and a receiver was none in the
-// up-sweep, or receives at level 0 again. Moves that only serve the last index, whose result nobody reads,
-// are left out: those into it, and those of the up-sweep into the one before it.
+// them, a stretch that begins in the middle. Of what the source keeps of every level only the raw state is
+// ever asked for: a sender has been through no level above that of its sending, and a receiver was none in
+// the up-sweep, or receives at level 0 again. Moves that only serve the last index, whose result nobody
+// reads, are left out: those into it, and those of the up-sweep into the one before it.
 void scan_as_published(const LinearScope& s, StateScan& scan, const Box& own, const Box& carry) {
   const int n = s.P(), index = scan.index();
-  const Box received = s.states("received_state", s.pieces.states());
-  const Box raw = s.states("raw_state", s.pieces.states());
+  const Box received = s.states("received_state", s.stretches.states());
+  const Box raw = s.states("raw_state", s.stretches.states());
   const bool overwritten = index % 2 == 1 && index + 2 < n;
   if (overwritten) s.b.copy(linear_lane, own, raw);
   int width = 1;
@@ -84,7 +84,7 @@ void scan_with_blocking_shift(const LinearScope& s, StateScan& scan, const Box& 
 // The up-sweep takes the state at the left edge of the left subtree, which holds no more than one index.
 void scan_from_left_edge(const LinearScope& s, StateScan& scan, const Box& own, const Box& carry) {
   const int n = s.P();
-  const Box received = s.states("received_state", s.pieces.states());
+  const Box received = s.states("received_state", s.stretches.states());
   int width = 1;
   for (; width < n; width *= 2) {
     ScanRound round;

@@ -34,7 +34,7 @@ class Affine final : public LinearAlgorithm {
  private:
   // What the scan over ranks brings.
   void enter(const LinearTensors& t, bool reverse, Box& entered) {
-    if (s.P() == 1 || s.pieces.states() == 0) return;
+    if (s.P() == 1 || s.stretches.states() == 0) return;
     StateScan scan(s, reverse);
     AffineMap map;
     if (choices_.every_rank || s.leaves(reverse))
@@ -54,7 +54,7 @@ class Affine final : public LinearAlgorithm {
     return !choices_.asks_transition || choices_.asks_transition(s, scan);
   }
 
-  // This rank's share: the pieces that leave it, from zero.
+  // This rank's share: the stretches that leave it, from zero.
   void own(const LinearTensors& t, bool reverse, const Box& into, const Box& passed) {
     std::vector<Chunk> leaving;
     for (Chunk c : all_) {
@@ -77,7 +77,7 @@ class Affine final : public LinearAlgorithm {
 
   Box slots(std::string_view name, std::int64_t columns, Category category) const {
     BufferSpec spec{name, Role::wide, category, choices_.every_rank ? s.P() : 1,
-                    s.pieces.states() * s.problem().head_size};
+                    s.stretches.states() * s.problem().head_size};
     spec.heads = s.problem().heads;
     spec.width = columns;
     return b.buffer(spec);

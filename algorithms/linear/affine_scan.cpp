@@ -32,11 +32,11 @@ void AffineScan::inclusive(StateScan& scan, const AffineMap& own) const {
   ScanSpans spans(s_.P());
   const auto like = [&](const char* name, const Box& box) {
     const View& view = box.view();
-    return s_.states(name, s_.pieces.states(), Category::working, Role::wide,
+    return s_.states(name, s_.stretches.states(), Category::working, Role::wide,
                      view.width_end - view.width_begin);
   };
   Box received, received_transition, transition = own.transition;
-  std::array<Box, 2> joined;  // by turns: what is joined is read while the result is written
+  std::array<Box, 2> joined;  // alternating: what is joined is read while the result is written
   for (const std::vector<Move>& round : rounds_) {
     std::vector<Message> messages;
     const Move* taken = nullptr;

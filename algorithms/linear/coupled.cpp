@@ -4,19 +4,20 @@
 namespace cplab {
 
 void Coupled::pass(const LinearTensors& t, bool reverse) {
-  if (s.pieces.states() == 0) return without_tokens(t, reverse);
+  if (s.stretches.states() == 0) return without_tokens(t, reverse);
   StateScan scan(s, reverse, linear_lane);
   const int i = scan.index();
   before_receive(reverse);
   Box& carry = reverse ? dcarry_ : carry_;
   carry = s.carry(reverse);
-  const Box entered = clones(reverse) ? s.states("entered", s.pieces.states()) : carry;
+  const Box entered = clones(reverse) ? s.states("entered", s.stretches.states()) : carry;
   if (scan.needed(i - 1))
     scan.hop(i - 1, {}, entered);
   else
     b.fill(linear_lane, entered, 0);
   if (clones(reverse)) b.copy(linear_lane, entered, carry);
-  const Box leaving = scan.needed(i) ? s.states(reverse ? "dleaving" : "leaving", s.pieces.states()) : Box();
+  const Box leaving =
+      scan.needed(i) ? s.states(reverse ? "dleaving" : "leaving", s.stretches.states()) : Box();
   kernels(t, reverse, entered, leaving);
   scan.hop(i, leaving, {});
 }

@@ -53,12 +53,13 @@ class Decoupled final : public LinearAlgorithm {
   // The state of this rank's own tokens where it ends, if somebody asks for it; by the way the states before
   // (reverse: behind) every chunk.
   Box leaving(const LinearTensors& t, bool reverse, const StateScan& scan) {
-    const bool total = choices_.totals && scans_ && s.pieces.of_every_sequence() && scan.index() == s.P() - 1;
+    const bool total =
+        choices_.totals && scans_ && s.stretches.of_every_sequence() && scan.index() == s.P() - 1;
     Box own;
     if (s.leaves(reverse) || total || (choices_.every_rank_gives && scans_))
       own =
           s.states(total ? (reverse ? "dstate_first" : "state_last") : (reverse ? "own_dstate" : "own_state"),
-                   s.pieces.states(), total ? Category::output : Category::working);
+                   s.stretches.states(), total ? Category::output : Category::working);
     const bool empty = own.given() && std::ranges::none_of(chunks_, [&](const Chunk& c) {
                          return (reverse ? c.left : c.right) >= 0;
                        });
@@ -134,10 +135,10 @@ class Decoupled final : public LinearAlgorithm {
   const Schedule& o = s.options();
   const std::vector<Chunk> chunks_ = s.chunks(o.count("chunk"));
   const std::int64_t count_ = std::ssize(chunks_);
-  // Where every piece of every sequence is one chunk, nothing passes from chunk to chunk, and their states
+  // Where every stretch of every sequence is one chunk, nothing passes from chunk to chunk, and their states
   // are what leaves.
-  const bool has_states_ = count_ > (s.pieces.of_every_sequence() ? s.pieces.states() : 0);
-  const bool scans_ = s.P() > 1 && s.pieces.states() > 0;
+  const bool has_states_ = count_ > (s.stretches.of_every_sequence() ? s.stretches.states() : 0);
+  const bool scans_ = s.P() > 1 && s.stretches.states() > 0;
   const bool apart_ = o.is_word("inter", "apart"), beside_ = apart_ && o.is_on("overlap");
   const bool keep_ = o.is_word("backward_states", "keep");
   Box state_, carry_, dstate_, dcarry_;
@@ -169,9 +170,9 @@ void resolve_decoupled_defaults(Scenario& s) {
   std::int64_t longest = 1, most = 1;
   for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica) {
     const Placement placement(s.problem, s.parallel, s.placement, replica);
-    const Pieces pieces(placement, s.placement, static_cast<int>(s.parallel.ranks));
-    longest = std::max(longest, pieces.longest());
-    most = std::max(most, pieces.most());
+    const Stretches stretches(placement, s.placement, static_cast<int>(s.parallel.ranks));
+    longest = std::max(longest, stretches.longest());
+    most = std::max(most, stretches.most());
   }
   s.schedule.set("chunk", defaults::chunk_rows(longest, most, s.problem.heads, s.problem.value_size));
 }

@@ -13,14 +13,14 @@ namespace {
 // from left to right, and states are numbered from that of rank `first`.
 std::vector<Chunk> chunks_of_others(const LinearScope& s, const StateScan& scan, int first) {
   std::vector<Chunk> list;
-  const std::int64_t n = s.pieces.states();
+  const std::int64_t n = s.stretches.states();
   for (std::int64_t state = 0; state < n; ++state) {
     std::vector<Chunk> run;  // the nearest rank first
     std::int64_t between = 0;
     bool reaches = true, cut = true;
     for (int i = scan.index() - 1; i >= 0; --i) {
       const int place = scan.place_of(i);
-      const Passage through = s.pieces.through(place, state, scan.reverse);
+      const Passage through = s.stretches.through(place, state, scan.reverse);
       Chunk c;
       c.count = through.count;
       c.state = static_cast<std::int32_t>((place - first) * n + state);
@@ -40,10 +40,10 @@ std::vector<Chunk> chunks_of_others(const LinearScope& s, const StateScan& scan,
 
 void gather_and_fold(const LinearScope& s, StateScan& scan, const Box& own, const Box& carry) {
   Builder& b = s.b;
-  const std::int64_t rows = s.pieces.states() * s.problem().head_size;
+  const std::int64_t rows = s.stretches.states() * s.problem().head_size;
   const bool narrow = scan.nominal_wire();
   const auto gathered = [&](const char* name, Role role) {
-    return s.states(name, s.P() * s.pieces.states(), Category::working, role);
+    return s.states(name, s.P() * s.stretches.states(), Category::working, role);
   };
   const Box wide = gathered("gathered_states", Role::wide);
   const Box wire = narrow ? gathered("gathered_wire", Role::nominal) : wide;

@@ -16,7 +16,7 @@ class Fuse final : public Coupled {
   bool clones(bool reverse) const override { return !reverse; }
 
   void kernels(const LinearTensors& t, bool reverse, const Box& entered, const Box& leaving) override {
-    const Builder::OnChunks sliced{pieces_, ChunkWork::sliced};
+    const Builder::OnChunks sliced{stretches_, ChunkWork::sliced};
     if (!reverse)
       b.linear(linear_lane, OpKind::local, {{q, t.q}, {k, t.k}, {v, t.v}, {Operand::carry, entered}},
                {{out, t.out}, {final_state, leaving}}, sliced);
@@ -26,7 +26,7 @@ class Fuse final : public Coupled {
                {{dq, t.dq}, {dk, t.dk}, {dv, t.dv}, {final_state, leaving}}, sliced);
   }
 
-  const std::vector<Chunk> pieces_ = s.chunks(INT64_MAX);
+  const std::vector<Chunk> stretches_ = s.chunks(INT64_MAX);
 };
 
 }  // namespace

@@ -56,7 +56,7 @@ class FuseParallel final : public Coupled {
     return tokens > 128 ? 256 : std::max<std::int64_t>(tokens, 1);
   }
 
-  const std::vector<Chunk> blocks_ = s.chunks(block(s.pieces.longest()));
+  const std::vector<Chunk> blocks_ = s.chunks(block(s.stretches.longest()));
   Box state_;
 };
 

@@ -16,7 +16,7 @@ class Naive final : public LaspSerial {
  private:
   void before_receive(bool reverse) override {
     const int tables = reverse ? 2 : 1;  // decays of queries, of keys: a product and an exponential each
-    b.fill(linear_lane, s.states("fresh_state", s.pieces.states(), Category::workspace), 0);
+    b.fill(linear_lane, s.states("fresh_state", s.stretches.states(), Category::workspace), 0);
     const auto table = [&](std::string_view name) {
       return s.whole.query_buffer(name, Role::wide, Category::workspace, 1, s.whole.rows, 1);
     };

@@ -7,11 +7,11 @@ using enum Operand;
 
 void LaspSerial::add(Builder::Named from, Builder::Named state, Builder::Named into) const {
   into.mode = WriteMode::add;
-  b.linear(linear_lane, OpKind::inter, {from, state}, {into}, {pieces_, ChunkWork::serial});
+  b.linear(linear_lane, OpKind::inter, {from, state}, {into}, {stretches_, ChunkWork::serial});
 }
 
 void LaspSerial::kernels(const LinearTensors& t, bool reverse, const Box& entered, const Box& leaving) {
-  const Builder::OnChunks serially{pieces_, ChunkWork::serial};
+  const Builder::OnChunks serially{stretches_, ChunkWork::serial};
   if (!reverse) {
     b.linear(linear_lane, OpKind::local, {{q, t.q}, {k, t.k}, {v, t.v}},
              {{out, t.out}, {final_state, leaving}}, serially);

@@ -1,4 +1,4 @@
-// The kernels of lasp_naive and lasp_cache: one that walks a piece serially and leaves its own state, then
+// The kernels of lasp_naive and lasp_cache: one that walks a stretch serially and leaves its own state, then
 // what entered by framework operations.
 #pragma once
 
@@ -16,7 +16,7 @@ class LaspSerial : public Coupled {
  private:
   void add(Builder::Named from, Builder::Named state, Builder::Named into) const;
 
-  const std::vector<Chunk> pieces_ = s.chunks(INT64_MAX);
+  const std::vector<Chunk> stretches_ = s.chunks(INT64_MAX);
 };
 
 }  // namespace cplab

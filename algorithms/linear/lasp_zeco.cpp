@@ -11,7 +11,7 @@ namespace {
 Box slice_of(const LinearScope& s, const Box& states, std::int64_t slice, std::int64_t slices) {
   const std::int64_t D = s.problem().head_size, begin = slice * D / slices, end = (slice + 1) * D / slices;
   std::vector<RowRange> rows;
-  for (std::int64_t state = 0; state < s.pieces.states(); ++state)
+  for (std::int64_t state = 0; state < s.stretches.states(); ++state)
     rows.push_back({state * D + begin, end - begin, 1});
   return states.rows(rows);
 }

@@ -6,7 +6,7 @@ namespace cplab {
 LinearScope::LinearScope(Builder& builder)
     : b(builder),
       whole(builder),
-      pieces(builder.placement(), builder.scenario().placement, builder.P()),
+      stretches(builder.placement(), builder.scenario().placement, builder.P()),
       transport(transport_of(builder.scenario().schedule)) {}
 
 Box LinearScope::states(std::string_view name, std::int64_t count, Category category, Role role,
@@ -26,17 +26,17 @@ Box LinearScope::saved_states(std::string_view name, std::int64_t count) const {
 }
 
 Box LinearScope::carry(bool reverse) const {
-  return states(reverse ? "dcarry" : "carry", pieces.states(), Category::output);
+  return states(reverse ? "dcarry" : "carry", stretches.states(), Category::output);
 }
 
 bool LinearScope::enters(bool reverse) const {
-  return reverse ? place() + 1 < P() && pieces.crosses_right(place())
-                 : place() > 0 && pieces.crosses_left(place());
+  return reverse ? place() + 1 < P() && stretches.crosses_right(place())
+                 : place() > 0 && stretches.crosses_left(place());
 }
 
 bool LinearScope::leaves(bool reverse) const {
-  return reverse ? place() > 0 && pieces.crosses_left(place())
-                 : place() + 1 < P() && pieces.crosses_right(place());
+  return reverse ? place() > 0 && stretches.crosses_left(place())
+                 : place() + 1 < P() && stretches.crosses_right(place());
 }
 
 void run_linear(const LinearScope& s, LinearAlgorithm& algorithm) {

@@ -1,4 +1,4 @@
-// What the algorithms for linear attention have in common: the tensors of the problem, the pieces of
+// What the algorithms for linear attention have in common: the tensors of the problem, the stretches of
 // sequences that a rank holds, states and their options. What states, edges and chunks are:
 // kernels/linear.hpp.
 #pragma once
@@ -10,7 +10,7 @@
 #include "algorithms/core/builder.hpp"
 #include "algorithms/core/options.hpp"
 #include "algorithms/core/scope.hpp"
-#include "algorithms/linear/pieces.hpp"
+#include "algorithms/linear/stretches.hpp"
 
 namespace cplab {
 
@@ -26,14 +26,14 @@ class LinearScope {
 
   Builder& b;
   const Scope whole;
-  const Pieces pieces;
+  const Stretches stretches;
   const TransportChoice transport;
 
   const Problem& problem() const { return b.problem(); }
   const Schedule& options() const { return b.scenario().schedule; }
   int P() const { return b.P(); }
   int place() const { return b.position(); }
-  std::vector<Chunk> chunks(std::int64_t rows) const { return pieces.chunks(place(), rows); }
+  std::vector<Chunk> chunks(std::int64_t rows) const { return stretches.chunks(place(), rows); }
   // States [rows = count D, H, columns], E columns unless said. `saved`: crosses to the backward.
   Box states(std::string_view name, std::int64_t count, Category category = Category::working,
              Role role = Role::wide, std::int64_t columns = 0) const;

@@ -17,7 +17,7 @@ StateScan::StateScan(const LinearScope& scope, bool from_right, Lane on, Lane co
 Passage StateScan::passage(ScanSpan span, std::int64_t state) const {
   Passage all;
   for (int e = span.first; e <= span.last; ++e) {
-    const Passage one = s_.pieces.through(place_of(e), state, reverse);
+    const Passage one = s_.stretches.through(place_of(e), state, reverse);
     all.count += one.count;
     all.resets |= one.resets;
   }
@@ -25,7 +25,7 @@ Passage StateScan::passage(ScanSpan span, std::int64_t state) const {
 }
 
 bool StateScan::passes(ScanSpan span) const {
-  for (std::int64_t state = 0; state < s_.pieces.states(); ++state)
+  for (std::int64_t state = 0; state < s_.stretches.states(); ++state)
     if (!passage(span, state).resets) return true;
   return false;
 }
@@ -33,7 +33,7 @@ bool StateScan::passes(ScanSpan span) const {
 bool StateScan::needed(int from_index) const {
   if (from_index < 0 || from_index + 1 >= s_.P()) return false;
   const int next = place_of(from_index + 1);
-  return reverse ? s_.pieces.crosses_right(next) : s_.pieces.crosses_left(next);
+  return reverse ? s_.stretches.crosses_right(next) : s_.stretches.crosses_left(next);
 }
 
 // Backwards through the rounds: whose partial is still asked for. Of whole sequences on every rank the last
@@ -46,7 +46,8 @@ std::vector<ScanRound> StateScan::pruned(const std::vector<ScanRound>& rounds, i
   }
   std::vector<char> asked(static_cast<std::size_t>(n), 0);
   for (int e = 0; e < n; ++e)
-    asked[static_cast<std::size_t>(e)] = needed(e) || (total && e == n - 1 && s_.pieces.of_every_sequence());
+    asked[static_cast<std::size_t>(e)] =
+        needed(e) || (total && e == n - 1 && s_.stretches.of_every_sequence());
   std::vector<ScanRound> kept(rounds.size());
   for (std::size_t r = rounds.size(); r-- > 0;) {
     const std::vector<char> after = asked;
@@ -62,7 +63,7 @@ std::vector<ScanRound> StateScan::pruned(const std::vector<ScanRound>& rounds, i
 
 Box StateScan::wire(const char* name, const Box& like) {
   const Role role = nominal_wire_ ? Role::nominal : Role::wide;
-  return s_.states(name, s_.pieces.states(), Category::working, role).rows(like.row_list());
+  return s_.states(name, s_.stretches.states(), Category::working, role).rows(like.row_list());
 }
 
 Box StateScan::to_wire(const Box& state) {
@@ -74,7 +75,7 @@ Box StateScan::to_wire(const Box& state) {
 
 std::vector<Chunk> StateScan::passing(ScanSpan over) const {
   std::vector<Chunk> list;
-  for (std::int64_t state = 0; state < s_.pieces.states(); ++state) {
+  for (std::int64_t state = 0; state < s_.stretches.states(); ++state) {
     const Passage through = passage(over, state);
     Chunk c;
     c.count = through.count;

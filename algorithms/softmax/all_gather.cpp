@@ -2,8 +2,7 @@
 // context parallelism of Llama 3 (arXiv 2407.21783, section 3.3.2).
 //
 // Every rank gathers the K and V of all, then attends its queries chunk by chunk: a chunk sees its keys at
-// once, so nothing is merged. Calls name rows of queries and the keys that they see. Backward, gradients of
-// all keys are added up, and a reduce-scatter brings them home. With gather_head_chunk some heads move.
+// once, so nothing is merged. Backward, gradients are added up, and a reduce-scatter brings them home.
 #include "algorithms/core/options.hpp"
 #include "algorithms/softmax/head_gather.hpp"
 #include "algorithms/softmax/softmax_sum.hpp"
@@ -20,9 +19,9 @@ class AllGather final : public SoftmaxAlgorithm {
 
   void forward(const Forward& f) override {
     const Category kept = keeps && b.between_layers() ? Category::saved : Category::working;
-    kv = all.buffer("kv_all", Role::nominal, kept, keeps ? all.parts() : slots, width);
-    all.run(f.kv, held, [&](int part, const Box& kv_part) {
-      for (std::size_t c = 0; c < tiles.size(); ++c) all.attend(lane(c), part, f, kv_part, tiles[c]);
+    kv = all.buffer("kv_all", Role::nominal, kept, keeps ? all.strides() : slots, width);
+    all.run(f.kv, held, [&](int stride, const Box& kv_held) {
+      for (std::size_t c = 0; c < tiles.size(); ++c) all.attend(lane(c), stride, f, kv_held, tiles[c]);
     });
   }
 
@@ -32,13 +31,14 @@ class AllGather final : public SoftmaxAlgorithm {
     const Box sums =
         s.P() == 1 ? g.dkv
                    : all.buffer("dkv_all", wire, Category::working, slots, width, {}, HeadGather::Holds::dkv);
-    const auto attend = [&](int part, const Box& kv_part) {
-      const Box sum = s.P() == 1 ? g.dkv.of_problem(all.keys(part)) : all.slot(sums, part % slots, part);
+    const auto attend = [&](int stride, const Box& kv_held) {
+      const Box sum =
+          s.P() == 1 ? g.dkv.of_problem(all.keys(stride)) : all.slot(sums, stride % slots, stride);
       FirstTouch touched;
       for (std::size_t c = 0; c < tiles.size(); ++c)
-        all.attend_backward(lane(c), part, g, kv_part, sum, tiles[c], touched);
+        all.attend_backward(lane(c), stride, g, kv_held, sum, tiles[c], touched);
       touched.finish(b, compute_lane, sum, all.rows());  // keys that no query here sees
-      if (s.P() > 1) all.send_home(part, sum, g.dkv, wire);
+      if (s.P() > 1) all.send_home(stride, sum, g.dkv, wire);
     };
     if (!keeps) kv = all.buffer("kv_again", Role::nominal, Category::working, slots, width);
     keeps ? all.run_kept(g.kv, held, attend) : all.run(g.kv, held, attend);
@@ -59,10 +59,10 @@ class AllGather final : public SoftmaxAlgorithm {
   const std::int64_t chunk = o.count("gather_head_chunk"), width = chunk ? chunk : b.problem().kv_heads;
   HeadGather all{s, some ? seen(s.keys, b.problem().visible()) : all_tokens(s.keys),
                  equal_parts(s.key_heads(), width)};
-  const int slots = all.parts() < 2 ? all.parts() : 2;
+  const int slots = all.strides() < 2 ? all.strides() : 2;
   std::vector<Tile> tiles;  // by chunk of the own queries
   Box kv;
-  const HeadGather::At held = [&](int part) { return all.slot(kv, part % b.declared(kv).slots, part); };
+  const HeadGather::At held = [&](int stride) { return all.slot(kv, stride % b.declared(kv).slots, stride); };
 };
 
 void validate_all_gather(const Scenario& s) {

@@ -7,13 +7,13 @@
 
 namespace cplab {
 
-HeadGather::HeadGather(const Scope& s, const Distribution& to, std::vector<HeadRange> parts)
+HeadGather::HeadGather(const Scope& s, const Distribution& to, std::vector<HeadRange> strides)
     : s_(s),
       to_(to[s.place()]),
       reads_(any_live(s.tokens[s.place()].runs, to_.runs, s.b.problem().visible())),
-      parts_(std::move(parts)) {
+      strides_(std::move(strides)) {
   const Redistribution all(s.keys, to);
-  for (const HeadRange heads : parts_) how_.push_back(all.of_heads(heads));
+  for (const HeadRange heads : strides_) how_.push_back(all.of_heads(heads));
   options_.transport = transport_of(s.b.scenario().schedule);
   options_.most_pieces = s.b.scenario().schedule.count("pack_above");
 }
@@ -26,13 +26,13 @@ Box HeadGather::buffer(std::string_view name, Role role, Category category, std:
                       p.head_size, s_.layout, 0, slab});
 }
 
-Box HeadGather::slot(const Box& buffer, std::int64_t index, int part) const {
-  return buffer.slot(index).numbered(keys(part).begin).of_problem(keys(part));
+Box HeadGather::slot(const Box& buffer, std::int64_t index, int stride) const {
+  return buffer.slot(index).numbered(keys(stride).begin).of_problem(keys(stride));
 }
 
-std::vector<Transfer> HeadGather::gathers(int part, const Box& kv, const Box& into, bool apart) const {
-  const Redistribution& how = how_[static_cast<std::size_t>(part)];
-  const Box own = kv.of_problem(keys(part));
+std::vector<Transfer> HeadGather::gathers(int stride, const Box& kv, const Box& into, bool apart) const {
+  const Redistribution& how = how_[static_cast<std::size_t>(stride)];
+  const Box own = kv.of_problem(keys(stride));
   const auto transfer = [&](std::string_view name, const Box& from, const Box& to) {
     return Transfer(s_.b, s_.team, options_, {{name, &how, from, to}});
   };
@@ -42,63 +42,63 @@ std::vector<Transfer> HeadGather::gathers(int part, const Box& kv, const Box& in
 }
 
 void HeadGather::run(const Box& kv, const At& at, const Attend& attend,
-                     const std::function<bool(int part)>& apart) const {
+                     const std::function<bool(int stride)>& apart) const {
   if (s_.P() == 1) return run_kept(kv, at, attend);
-  for (int part = 0; part <= parts(); ++part) {
+  for (int stride = 0; stride <= strides(); ++stride) {
     std::vector<Transfer> next;
-    if (part < parts()) next = gathers(part, kv, at(part), apart && apart(part));
+    if (stride < strides()) next = gathers(stride, kv, at(stride), apart && apart(stride));
     for (Transfer& transfer : next) {
       transfer.pack(compute_lane);
       transfer.move(comm_lane);
     }
-    s_.b.step(part);
+    s_.b.step(stride);
     // Where no query sees a key the tile reads no row: what was gathered is left where it came.
-    if (part > 0) attend(part - 1, reads_ ? at(part - 1) : kv.of_problem(keys(part - 1)));
+    if (stride > 0) attend(stride - 1, reads_ ? at(stride - 1) : kv.of_problem(keys(stride - 1)));
     for (Transfer& transfer : next)
       if (reads_) transfer.unpack(compute_lane);
   }
 }
 
 void HeadGather::run_kept(const Box& kv, const At& at, const Attend& attend) const {
-  for (int part = 0; part < parts(); ++part) {
-    s_.b.step(part);
-    attend(part, reads_ && s_.P() > 1 ? at(part) : kv.of_problem(keys(part)));
+  for (int stride = 0; stride < strides(); ++stride) {
+    s_.b.step(stride);
+    attend(stride, reads_ && s_.P() > 1 ? at(stride) : kv.of_problem(keys(stride)));
   }
 }
 
-// The query heads that read the part's key heads, in the tile's rows.
-Box HeadGather::queries(int part, const Box& box, const Tile& t) const {
+// The query heads that read the stride's key heads, in the tile's rows.
+Box HeadGather::queries(int stride, const Box& box, const Tile& t) const {
   const std::int64_t ratio = s_.b.problem().heads / s_.b.problem().kv_heads;
-  return box.of_problem({keys(part).begin * ratio, keys(part).end * ratio}).rows(t.q_rows);
+  return box.of_problem({keys(stride).begin * ratio, keys(stride).end * ratio}).rows(t.q_rows);
 }
 
-PairBoxes HeadGather::pairs(int part, const PairBoxes& of_rank, const Tile& t) const {
+PairBoxes HeadGather::pairs(int stride, const PairBoxes& of_rank, const Tile& t) const {
   PairBoxes boxes;
-  if (of_rank.bias.given()) boxes.bias = queries(part, of_rank.bias, t);
-  if (of_rank.keep.given()) boxes.keep = queries(part, of_rank.keep, t);
-  if (of_rank.dbias.given()) boxes.dbias = queries(part, of_rank.dbias, t);
+  if (of_rank.bias.given()) boxes.bias = queries(stride, of_rank.bias, t);
+  if (of_rank.keep.given()) boxes.keep = queries(stride, of_rank.keep, t);
+  if (of_rank.dbias.given()) boxes.dbias = queries(stride, of_rank.dbias, t);
   return boxes;
 }
 
-void HeadGather::attend(Lane lane, int part, const Forward& f, const Box& held, const Tile& t) const {
+void HeadGather::attend(Lane lane, int stride, const Forward& f, const Box& held, const Tile& t) const {
   const Box rows = held.rows(t.k_rows);
   s_.b.attend(
-      lane,
-      {queries(part, f.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(part, f.out, t),
-       queries(part, f.lse, t), t.segments, WriteMode::store, f.max_logit->of(lane),
-       pair_mask(s_.b, rows, {}, WriteMode::store, pairs(part, {f.bias, f.keep, {}}, t), runs(), t.k_rows)});
+      lane, {queries(stride, f.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(stride, f.out, t),
+             queries(stride, f.lse, t), t.segments, WriteMode::store, f.max_logit->of(lane),
+             pair_mask(s_.b, rows, {}, WriteMode::store, pairs(stride, {f.bias, f.keep, {}}, t), runs(),
+                       t.k_rows)});
 }
 
-void HeadGather::attend_backward(Lane lane, int part, Backward& g, const Box& held, const Box& sums,
+void HeadGather::attend_backward(Lane lane, int stride, Backward& g, const Box& held, const Box& sums,
                                  const Tile& t, FirstTouch& touched) const {
   const WriteMode mode = touched.touch(s_.b, lane, sums, t.k_rows);
   const Box rows = held.rows(t.k_rows), into = sums.rows(t.k_rows);
-  const auto if_given = [&](const Box& box) { return box.given() ? queries(part, box, t) : Box(); };
+  const auto if_given = [&](const Box& box) { return box.given() ? queries(stride, box, t) : Box(); };
   s_.b.attend_backward(
-      lane, {queries(part, g.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(part, g.dout, t),
-             queries(part, g.lse, t), queries(part, g.delta, t), queries(part, g.dq, t),
+      lane, {queries(stride, g.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(stride, g.dout, t),
+             queries(stride, g.lse, t), queries(stride, g.delta, t), queries(stride, g.dq, t),
              cplab::keys(s_.b, into), values(s_.b, into), t.segments, WriteMode::store, mode,
-             pair_mask(s_.b, rows, into, mode, pairs(part, {g.bias, g.keep, g.dbias}, t), runs(), t.k_rows),
+             pair_mask(s_.b, rows, into, mode, pairs(stride, {g.bias, g.keep, g.dbias}, t), runs(), t.k_rows),
              if_given(g.out), if_given(g.rounded_dq)});
   g.out = Box();
 }
@@ -106,7 +106,7 @@ void HeadGather::attend_backward(Lane lane, int part, Backward& g, const Box& he
 Backward HeadGather::begin_backward(const Backward& of_member, std::span<const Tile> tiles,
                                     bool gathers) const {
   Backward g = of_member;
-  const bool has_all = parts() == 1 && !tiles.empty() && tiles[0].q_rows.count() == s_.rows;
+  const bool has_all = strides() == 1 && !tiles.empty() && tiles[0].q_rows.count() == s_.rows;
   g.out = delta_by_first_tile(s_.b, of_member, has_all && !gathers);
   return g;
 }
@@ -117,7 +117,7 @@ bool HeadGather::store_dq_once(std::span<const Tile> tiles, std::int64_t lanes) 
   return rows == s_.rows && (lanes == 1 || tiles.size() == 1);
 }
 
-void HeadGather::send_home(int part, const Box& gradients, const Box& dkv, Role wire, const Box& packed,
+void HeadGather::send_home(int stride, const Box& gradients, const Box& dkv, Role wire, const Box& packed,
                            bool stage_first) {
   TransferOptions options = options_;
   options.adjoint = true;
@@ -125,7 +125,7 @@ void HeadGather::send_home(int part, const Box& gradients, const Box& dkv, Role 
   if (!stage_first) drain();
   Transfer home(
       s_.b, s_.team, options,
-      {{"dkv", &how_[static_cast<std::size_t>(part)], gradients, dkv.of_problem(keys(part)), packed}});
+      {{"dkv", &how_[static_cast<std::size_t>(stride)], gradients, dkv.of_problem(keys(stride)), packed}});
   home.pack(compute_lane);
   drain();
   home.move(comm_lane);

@@ -18,11 +18,12 @@ namespace cplab {
 
 class HeadGather {
  public:
-  // `to`: what members hold afterwards, with all key heads; `parts`: of the key heads, in order.
-  HeadGather(const Scope&, const Distribution& to, std::vector<HeadRange> parts);
+  // `to`: what members hold afterwards, with all key heads; `strides`: the key heads that move at a time, in
+  // order.
+  HeadGather(const Scope&, const Distribution& to, std::vector<HeadRange> strides);
 
-  int parts() const { return static_cast<int>(parts_.size()); }
-  HeadRange keys(int part) const { return parts_[static_cast<std::size_t>(part)]; }
+  int strides() const { return static_cast<int>(strides_.size()); }
+  HeadRange keys(int stride) const { return strides_[static_cast<std::size_t>(stride)]; }
   const std::vector<TokenRun>& runs() const { return to_.runs; }
   std::int64_t rows() const { return to_.rows(); }  // of a gathered buffer
 
@@ -30,22 +31,22 @@ class HeadGather {
   enum class Holds : std::uint8_t { kv, dkv };
   Box buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t heads,
              std::string_view slab = {}, Holds holds = Holds::kv) const;
-  // A slot of it as that part's: its first heads, by their numbers in the problem.
-  Box slot(const Box& buffer, std::int64_t index, int part) const;
+  // A slot of it as that stride's: its first heads, by their numbers in the problem.
+  Box slot(const Box& buffer, std::int64_t index, int stride) const;
 
-  using At = std::function<Box(int part)>;
-  using Attend = std::function<void(int part, const Box& held)>;
-  // For every part: gathers it from the members' `kv` into at(part), and calls attend. `apart`: K and V of
-  // the part move in two communications. In a scope of one member kv itself is attended.
+  using At = std::function<Box(int stride)>;
+  using Attend = std::function<void(int stride, const Box& held)>;
+  // For every stride: gathers it from the members' `kv` into at(stride), and calls attend. `apart`: K and V
+  // of the stride move in two communications. In a scope of one member kv itself is attended.
   void run(const Box& kv, const At& at, const Attend&,
-           const std::function<bool(int part)>& apart = nullptr) const;
+           const std::function<bool(int stride)>& apart = nullptr) const;
   // The same with what is there already.
   void run_kept(const Box& kv, const At& at, const Attend&) const;
 
-  // The tile with the part's heads, of gathered K and V; backward it adds to `sums`, of which `touched` knows
-  // what has been written, and computes delta where Backward::out is given, which is taken away then.
-  void attend(Lane, int part, const Forward&, const Box& held, const Tile&) const;
-  void attend_backward(Lane, int part, Backward&, const Box& held, const Box& sums, const Tile&,
+  // The tile with the stride's heads, of gathered K and V; backward it adds to `sums`, of which `touched`
+  // knows what has been written, and computes delta where Backward::out is given, which is taken away then.
+  void attend(Lane, int stride, const Forward&, const Box& held, const Tile&) const;
+  void attend_backward(Lane, int stride, Backward&, const Box& held, const Box& sums, const Tile&,
                        FirstTouch& touched) const;
 
   // What the tiles of the backward are given: delta is there, or left to the first of them where it may
@@ -54,22 +55,22 @@ class HeadGather {
   // As SoftmaxAlgorithm::stores_dq_once, of tiles that alternate on so many lanes.
   bool store_dq_once(std::span<const Tile> tiles, std::int64_t lanes) const;
 
-  // Sends the part's gradients [rows, heads] home, to be summed into dkv. Those sent before are drained
+  // Sends the stride's gradients [rows, heads] home, to be summed into dkv. Those sent before are drained
   // first, or with `stage_first` between packing and moving these. `packed`: as TransferTensor.
-  void send_home(int part, const Box& gradients, const Box& dkv, Role wire, const Box& packed = {},
+  void send_home(int stride, const Box& gradients, const Box& dkv, Role wire, const Box& packed = {},
                  bool stage_first = false);
   void drain();  // of what was sent last; nothing if that is done
 
  private:
-  Box queries(int part, const Box&, const Tile&) const;
-  PairBoxes pairs(int part, const PairBoxes& of_rank, const Tile&) const;
-  std::vector<Transfer> gathers(int part, const Box& kv, const Box& into, bool apart) const;
+  Box queries(int stride, const Box&, const Tile&) const;
+  PairBoxes pairs(int stride, const PairBoxes& of_rank, const Tile&) const;
+  std::vector<Transfer> gathers(int stride, const Box& kv, const Box& into, bool apart) const;
 
   const Scope& s_;
   const Holding to_;
   const bool reads_;  // some query here sees some key
-  std::vector<HeadRange> parts_;
-  std::vector<Redistribution> how_;  // by part
+  std::vector<HeadRange> strides_;
+  std::vector<Redistribution> how_;  // by stride
   TransferOptions options_;
   std::optional<Transfer> pending_;
 };

@@ -86,7 +86,7 @@ void merge_two(Schedule& s) {
   if (!s.find("out_accumulator") && !s.find("accumulator")) s.set("out_accumulator", std::string("nominal"));
 }
 
-// The other rank's part of dK and dV is complete when it is sent, and may be rounded then: the own tile adds
+// The other rank's share of dK and dV is complete when it is sent, and may be rounded then: the own tile adds
 // to it in fp32, and rounds the sum. In parts, because the own tile needs what comes.
 void sum_two(Schedule& s) {
   if (s.find("dkv_tile_heads")) return;

@@ -16,7 +16,7 @@ struct RingOptions {
   SoftmaxSumOptions sum;
   Role gradient_wire = Role::wide;
   bool overlap = true;
-  bool copy_tiles = false;  // tile_inputs="copy": slot 0 copies K and V, part tiles read contiguous copies
+  bool copy_tiles = false;  // tile_inputs="copy": slot 0 copies K and V, tiles of some rows read copies
   TransportChoice transport = Transport::nccl;
   Travel travel = Travel::whole;
   std::int64_t dkv_tile_heads = 0;  // key heads whose gradients a tile computes at a time; 0: all

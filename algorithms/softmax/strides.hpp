@@ -15,7 +15,7 @@ namespace cplab {
 std::vector<HeadRange> stride_pattern(std::int64_t kv_heads, std::int64_t stride, std::int64_t first,
                                       std::int64_t last);
 
-// head_stride and the three parts; how gathers and gradients of strides are buffered and sent.
+// head_stride and the three smaller strides; how gathers and gradients of strides are buffered and sent.
 std::vector<OptionInfo> stride_options();
 
 // Throws ScenarioError for other attention than softmax, and for strides that such a pattern cannot have:

@@ -13,7 +13,7 @@ namespace cplab {
 
 class TileInputs {
  public:
-  // `tiles`: all tiles to come; a copy's buffer has as many rows as the largest part tile needs.
+  // `tiles`: all tiles to come; a copy's buffer has as many rows as the largest tile of some rows needs.
   TileInputs(const Scope&, bool copies, const std::vector<Tile>& tiles);
   Box queries(Lane, const std::string& name, const Box& from, const Tile&);
   Box keys(Lane, const std::string& name, const Box& from, const Tile&);

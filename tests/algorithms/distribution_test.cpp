@@ -49,7 +49,7 @@ void check_pieces(const Distribution& from, const Distribution& to) {
     const auto there = tokens_of(to[receiver]);
     for (int giver = 0; giver < from.size(); ++giver) {
       const auto here = tokens_of(from[giver]);
-      for (const Moved& piece : how.pieces(giver, receiver)) {
+      for (const Moved& piece : how.moved(giver, receiver)) {
         const auto from_rows = row_list(piece.from_rows), into_rows = row_list(piece.into_rows);
         REQUIRE(from_rows.size() == into_rows.size());
         REQUIRE(piece.heads.count() > 0);
@@ -108,14 +108,14 @@ TEST_CASE("redistribution: of several holders the receiver itself gives, else th
   for (Holding& member : to.members) member.runs = {{0, 0, 8, 8, 0}};
   const Redistribution how(from, to);
   using Rows = std::vector<RowRange>;
-  CHECK(how.pieces(0, 0)[0].into_rows == Rows{{0, 4}});
-  CHECK(how.pieces(1, 0)[0].into_rows == Rows{{4, 2}});  // 2 and 3 it has itself
-  CHECK(how.pieces(2, 0)[0].into_rows == Rows{{6, 2}});
-  CHECK(how.pieces(0, 1)[0].into_rows == Rows{{0, 2}});
-  CHECK(how.pieces(1, 1)[0].into_rows == Rows{{2, 4}});
-  CHECK(how.pieces(0, 2)[0].into_rows == Rows{{0, 2}});
-  CHECK(how.pieces(1, 2).empty());
-  CHECK(how.pieces(2, 2)[0].from_rows == Rows{{0, 6}});
+  CHECK(how.moved(0, 0)[0].into_rows == Rows{{0, 4}});
+  CHECK(how.moved(1, 0)[0].into_rows == Rows{{4, 2}});  // 2 and 3 it has itself
+  CHECK(how.moved(2, 0)[0].into_rows == Rows{{6, 2}});
+  CHECK(how.moved(0, 1)[0].into_rows == Rows{{0, 2}});
+  CHECK(how.moved(1, 1)[0].into_rows == Rows{{2, 4}});
+  CHECK(how.moved(0, 2)[0].into_rows == Rows{{0, 2}});
+  CHECK(how.moved(1, 2).empty());
+  CHECK(how.moved(2, 2)[0].from_rows == Rows{{0, 6}});
   CHECK(how.kind() == OpKind::exchange);
 }
 
@@ -205,7 +205,7 @@ TEST_CASE("S3-7: there and back, every row comes home, for random padded lengths
       for (int place = 0; place < shape.ranks; ++place) {
         std::map<std::int64_t, Token> came;
         for (int giver = 0; giver < shape.ranks; ++giver) {
-          for (const Moved& piece : there.pieces(giver, place)) {
+          for (const Moved& piece : there.moved(giver, place)) {
             const auto from = row_list(piece.from_rows), into = row_list(piece.into_rows);
             for (std::size_t k = 0; k < into.size(); ++k)
               came[into[k]] = tokens_of(tokens[giver]).at(from[k]);

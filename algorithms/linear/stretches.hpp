@@ -11,7 +11,7 @@
 namespace cplab {
 
 // Consecutive tokens of one sequence, at rows row, row + 1, ... of a rank (padding rows are none of them).
-struct SequencePiece {
+struct Stretch {
   std::int64_t sequence = 0;
   std::int64_t row = 0, count = 0;
   // The numbers of the states that cross the rank's left and right edge within this sequence; -1: none does.
@@ -25,34 +25,34 @@ struct Passage {
   bool resets = false;
 };
 
-// The pieces of all ranks of a group. contiguous: a rank has a piece of every sequence, and a state of each
-// of them crosses every edge. stream: sequences begin and end anywhere, and one state crosses an edge, of the
-// sequence that lies there (zero where one ends).
-class Pieces {
+// The stretches of all ranks of a group. contiguous: a rank has a stretch of every sequence, and a state of
+// each of them crosses every edge. stream: sequences begin and end anywhere, and one state crosses an edge,
+// of the sequence that lies there (zero where one ends).
+class Stretches {
  public:
-  explicit Pieces(const Placement&, std::string_view placement, int ranks);
+  explicit Stretches(const Placement&, std::string_view placement, int ranks);
 
-  int ranks() const { return static_cast<int>(pieces_.size()); }
+  int ranks() const { return static_cast<int>(stretches_.size()); }
   std::int64_t states() const { return states_; }  // that cross an edge
-  // Every rank has a piece of every sequence (contiguous), and piece i has state i at both edges.
+  // Every rank has a stretch of every sequence (contiguous), and stretch i has state i at both edges.
   bool of_every_sequence() const { return of_every_sequence_; }
-  const std::vector<SequencePiece>& of(int place) const { return pieces_[static_cast<std::size_t>(place)]; }
+  const std::vector<Stretch>& of(int place) const { return stretches_[static_cast<std::size_t>(place)]; }
   // Of state s through the tokens of that rank, from left to right, or `reverse`.
   Passage through(int place, std::int64_t state, bool reverse) const;
   bool crosses_left(int place) const;  // some sequence has tokens on both sides of that edge
   bool crosses_right(int place) const;
 
-  // The tokens of a rank as chunks of at most `rows`; every piece begins a run of chunks. A piece without
+  // The tokens of a rank as chunks of at most `rows`; every stretch begins a run of chunks. A stretch without
   // tokens that is crossed is one empty chunk. Chunk i has state i.
   std::vector<Chunk> chunks(int place, std::int64_t rows) const;
-  // The most tokens of a piece, and the most pieces of a rank.
+  // The most tokens of a stretch, and the most stretches of a rank.
   std::int64_t longest() const;
   std::int64_t most() const;
 
  private:
   bool of_every_sequence_ = true;
   std::int64_t states_ = 0;
-  std::vector<std::vector<SequencePiece>> pieces_;  // by place
+  std::vector<std::vector<Stretch>> stretches_;  // by place
 };
 
 }  // namespace cplab
