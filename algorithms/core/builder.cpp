@@ -6,12 +6,16 @@
 #include <utility>
 
 #include "algorithms/core/builder_pools.hpp"
+#include "algorithms/core/defaults.hpp"
+#include "algorithms/core/options.hpp"
 #include "derive/arena.hpp"
 #include "derive/pieces.hpp"
+#include "plan/chunk_flops.hpp"
 #include "plan/live_pairs.hpp"
 #include "plan/operands.hpp"
 
 namespace cplab {
+
 Builder::Builder(const Scenario& resolved, const Placement& placement, int replica, int position,
                  std::vector<Team> teams)
     : scenario_(resolved),
@@ -72,71 +76,6 @@ Box Builder::buffer(const BufferSpec& spec) {
   buffer.slab = spec.slab;
   plan_.buffers.push_back(std::move(buffer));
   return box.first_rows(spec.rows);
-}
-
-Box Box::slot(std::int64_t index) const {
-  Box box = *this;
-  box.view_.slot_begin = static_cast<std::int32_t>(index);
-  box.view_.slot_end = static_cast<std::int32_t>(index + 1);
-  return box;
-}
-
-Box Box::rows(const Rows& rows) const {
-  Box box = *this;
-  box.view_.ranges = builder_->intern_ranges(rows.ranges());
-  return box;
-}
-
-Box Box::rows(const std::vector<RowRange>& rows) const {
-  Box box = *this;
-  box.view_.ranges = builder_->intern_ranges(rows);
-  return box;
-}
-
-Box Box::first_rows(std::int64_t count) const {
-  return rows_at(0, count);
-}
-
-Box Box::rows_at(std::int64_t begin, std::int64_t count) const {
-  Box box = *this;
-  std::vector<RowRange>& list = builder_->pools_->range_list;
-  list.clear();
-  if (count > 0) list.push_back({begin, count, 1});
-  box.view_.ranges = builder_->intern_ranges(list);
-  return box;
-}
-
-Box Box::heads(std::int64_t begin, std::int64_t end) const {
-  Box box = *this;
-  box.view_.head_begin = static_cast<std::int32_t>(begin);
-  box.view_.head_end = static_cast<std::int32_t>(end);
-  return box;
-}
-
-Box Box::of_problem(HeadRange range) const {
-  return heads(range.begin - first_head_, range.end - first_head_);
-}
-
-Box Box::numbered(std::int64_t first_head) const {
-  Box box = *this;
-  box.first_head_ = first_head;
-  return box;
-}
-
-HeadRange Box::problem_heads() const {
-  return {first_head_ + view_.head_begin, first_head_ + view_.head_end};
-}
-
-std::vector<RowRange> Box::row_list() const {
-  const auto rows = builder_->plan_.rows_of(view_);
-  return {rows.begin(), rows.end()};
-}
-
-Box Box::columns(std::int64_t begin, std::int64_t end) const {
-  Box box = *this;
-  box.view_.width_begin = static_cast<std::int32_t>(begin);
-  box.view_.width_end = static_cast<std::int32_t>(end);
-  return box;
 }
 
 std::int64_t Builder::pieces(const Box& box) const {
@@ -241,13 +180,6 @@ std::vector<HeadRange> Builder::groups_of_heads(const Box& q) const {
   return cut;
 }
 
-Builder::PairMask Builder::PairMask::of_heads(HeadRange queries, HeadRange keys) const {
-  PairMask part = *this;
-  for (Box* box : {&part.bias, &part.keep, &part.dbias})
-    if (box->given()) *box = box->of_problem(columns.empty() ? keys : queries);
-  return part;
-}
-
 void Builder::attend(Lane lane, const Attend& a) {
   for (const HeadRange h : groups_of_heads(a.q)) {
     const HeadRange g = key_heads(problem(), h);
@@ -341,6 +273,156 @@ void Builder::maximum(Lane lane, const Box& from, const Box& into) {
 void Builder::fill(Lane lane, const Box& into, double value) {
   emit(lane, OpKind::fill, {}, {{into, WriteMode::store}}).value = value;
 }
+
+// ---- Sums of dk and dv.
+
+Box Builder::dkv_sums(Lane lane, const Box& dk, std::int64_t query_heads, WriteMode mode) {
+  const Problem& p = problem();
+  const HeadRange heads = dk.problem_heads();
+  const std::int64_t rows = declared(dk).rows;
+  // A user who has sums travel in the problem's dtype wants the memory.
+  const bool narrow = scenario_.schedule.is_word("gradient_wire_dtype", "nominal");
+  const bool rounds = mode == WriteMode::store && declared(dk).role == Role::nominal && has_wide() &&
+                      wide_accumulator(scenario_.schedule) && !narrow && p.attention == Attention::softmax;
+  const bool empty = dk.row_list().empty();  // a tile that sees no keys
+  const bool sums = query_heads > heads.count() && defaults::tiles_sum_dkv(rows * heads.count());
+  if (!rounds || empty || !sums) return {};
+  const Layout layout = declared(dk).layout;
+  for (const Pools::DkvSums& made : pools_->dkv_sums)
+    if (made.lane == lane && made.rows == rows && made.heads.begin == heads.begin &&
+        made.heads.end == heads.end && made.layout == layout)
+      return made.box.rows(dk.row_list());
+  const Box box = buffer({"dkv_sum", Role::wide, Category::working, 1, rows, heads.count(),
+                          p.head_size + p.value_size, p.head_size, layout, heads.begin});
+  pools_->dkv_sums.push_back({lane, rows, heads, layout, box});
+  return box.rows(dk.row_list());  // as dk lies: kernels want all that has rows of keys alike
+}
+
+// ---- Linear attention.
+
+void Builder::linear(Lane lane, OpKind kind, const std::vector<Named>& reads,
+                     const std::vector<Named>& writes, const OnChunks& chunks) {
+  const Box* first = nullptr;
+  for (const std::vector<Named>* operands : {&reads, &writes})
+    for (const Named& each : *operands)
+      if (!first && each.box.given()) first = &each.box;
+  Operation& op = emit_named(lane, kind, reads, writes);
+  op.chunks = pools_->chunks(plan_.chunks, chunks.list);
+  op.chunk_work = chunks.work;
+  op.reverse = chunks.reverse;
+  op.head_begin = static_cast<std::int32_t>(first->problem_heads().begin);
+  op.head_end = static_cast<std::int32_t>(first->problem_heads().end);
+  op.flops = chunk_flops(plan_, op);
+}
+
+// ---- Communication: messages of a team become parts, with global ranks.
+
+Lane Builder::lane_of(Lane lane, TransportChoice choice, Transport taken) const {
+  const bool apart = !choice && taken == Transport::nccl && lane.kind == LaneKind::comm;
+  if (apart && mixes_transports(scenario_.parallel)) lane.index += beside_copies;
+  return lane;
+}
+
+void Builder::communicate(Lane lane, OpKind kind, TransportChoice choice, const Team& team,
+                          const std::vector<Message>& messages) {
+  if (choice || kind != OpKind::exchange || messages.empty()) {
+    const Transport taken = choice.value_or(transport_within(scenario_.parallel, kind, team.ranks));
+    post(lane_of(lane, choice, taken), kind, taken, team, messages);
+    return;
+  }
+  // Each message takes the transport that its ends allow. Both ends divide messages alike, and on either side
+  // the copies go first.
+  std::vector<Message> of[2];
+  for (const Message& m : messages) {
+    const bool shared =
+        share_island(scenario_.parallel, plan_.rank, team.ranks[static_cast<std::size_t>(m.peer)]);
+    of[shared ? 0 : 1].push_back(m);
+  }
+  const std::vector<std::uint32_t> starts = starts_;  // both wait for what the exchange waits for
+  if (!of[0].empty()) post(lane_of(lane, choice, Transport::copy), kind, Transport::copy, team, of[0]);
+  if (of[1].empty()) return;
+  starts_ = starts;
+  post(lane_of(lane, choice, Transport::nccl), kind, Transport::nccl, team, of[1]);
+}
+
+void Builder::post(Lane lane, OpKind kind, Transport transport, const Team& team,
+                   const std::vector<Message>& messages) {
+  std::vector<Part>& list = pools_->part_list;
+  list.clear();
+  std::int64_t sent = 0;
+  for (const Message& m : messages) {
+    list.push_back({intern_view(m.box.view()), team.ranks[static_cast<std::size_t>(m.peer)], m.send});
+    if (m.send) sent += view_bytes(plan_, m.box.view(), problem().dtype);
+  }
+  const Span parts = pools_->parts(plan_.parts, list);
+  Operation& op = emit(lane, kind, {}, {});
+  op.transport = transport;
+  op.group = team.group;
+  op.parts = parts;
+  op.bytes = sent;
+  if (transport != Transport::nccl) return;
+  if (kind == OpKind::exchange) op.channels = exchange_channels(scenario_.schedule);
+  if (kind != OpKind::barrier && !messages.empty()) beside_.push_back(last());
+}
+
+// Every member sends a message to every member, and receives one from each.
+void Builder::collective(Lane lane, OpKind kind, TransportChoice transport, const Team& team,
+                         const std::vector<Box>& from, const std::vector<Box>& into) {
+  if (std::ssize(from) != team.size() || std::ssize(into) != team.size())
+    throw std::logic_error("a collective of team " + team.name + " needs a box for every member");
+  std::vector<Message> messages;
+  for (int peer = 0; peer < team.size(); ++peer) {
+    messages.push_back(send(from[static_cast<std::size_t>(peer)], peer));
+    messages.push_back(receive(into[static_cast<std::size_t>(peer)], peer));
+  }
+  communicate(lane, kind, transport, team, messages);
+}
+
+void Builder::exchange(Lane lane, TransportChoice transport, const std::vector<Message>& messages) {
+  communicate(lane, OpKind::exchange, transport, everyone(), messages);
+}
+
+void Builder::exchange(Lane lane, TransportChoice transport, const Team& team,
+                       const std::vector<Message>& messages) {
+  communicate(lane, OpKind::exchange, transport, team, messages);
+}
+
+void Builder::all_gather(Lane lane, TransportChoice transport, const Team& team, const Box& own,
+                         const std::vector<Box>& into) {
+  collective(lane, OpKind::all_gather, transport, team, std::vector<Box>(into.size(), own), into);
+}
+
+void Builder::all_to_all(Lane lane, TransportChoice transport, const Team& team, const std::vector<Box>& from,
+                         const std::vector<Box>& into) {
+  collective(lane, OpKind::all_to_all, transport, team, from, into);
+}
+
+void Builder::reduce_scatter(Lane lane, TransportChoice transport, const Team& team,
+                             const std::vector<Box>& from, const Box& into) {
+  collective(lane, OpKind::reduce_scatter, transport, team, from, std::vector<Box>(from.size(), into));
+}
+
+void Builder::all_reduce(Lane lane, TransportChoice transport, const Team& team, Reduction reduction,
+                         const Box& from, const Box& into) {
+  const Transport taken =
+      transport.value_or(transport_within(scenario_.parallel, OpKind::all_reduce, team.ranks));
+  Operation& op =
+      emit(lane_of(lane, transport, taken), OpKind::all_reduce, {from}, {{into, WriteMode::store}});
+  op.transport = taken;
+  op.group = team.group;
+  op.reduction = reduction;
+  op.bytes = view_bytes(plan_, from.view(), problem().dtype);
+}
+
+void Builder::barrier(Lane lane, TransportChoice transport, const Team& team) {
+  communicate(lane, OpKind::barrier, transport, team, {});
+}
+
+void Builder::host_sync(Lane lane) {
+  emit(lane, OpKind::host_sync, {}, {});
+}
+
+// ---- The end.
 
 // An algorithm declares buffers before it knows whether this rank needs them; the plan has those that some
 // operation touches.

@@ -126,7 +126,12 @@ class Builder {
     Box bias, keep, dbias;
     WriteMode dbias_mode = WriteMode::store;
     std::vector<RowRange> columns;
-    PairMask of_heads(HeadRange queries, HeadRange keys) const;
+    PairMask of_heads(HeadRange queries, HeadRange keys) const {
+      PairMask some = *this;
+      for (Box* box : {&some.bias, &some.keep, &some.dbias})
+        if (box->given()) *box = box->of_problem(columns.empty() ? keys : queries);
+      return some;
+    }
   };
   struct Attend {
     Box q, k, v, out, lse;
@@ -167,7 +172,7 @@ class Builder {
   void maximum(Lane, const Box& from, const Box& into);
   void fill(Lane, const Box& into, double value);
 
-  // ---- Linear attention (builder_linear.cpp). Operands have names; those whose box is not given are absent.
+  // ---- Linear attention. Operands have names; those whose box is not given are absent.
   // The heads of the operation are those of the first box.
   struct Named {
     Operand operand;
@@ -182,7 +187,7 @@ class Builder {
   void linear(Lane, OpKind, const std::vector<Named>& reads, const std::vector<Named>& writes,
               const OnChunks& chunks);
 
-  // ---- Communication of a team, which is the whole group unless one is named (builder_communication.cpp).
+  // ---- Communication of a team, which is the whole group unless one is named.
   // Where the transport is left open (auto), each message of an exchange takes the one that its two ends
   // allow: the call then emits two exchanges, first that of the copies, then, on a lane of its own, that over
   // nccl, so that neither waits for the other.

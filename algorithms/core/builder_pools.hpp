@@ -1,4 +1,4 @@
-// How the builder fills its rank's pools; for builder*.cpp alone.
+// How the builder fills its rank's pools; for builder.cpp and box.cpp alone.
 #pragma once
 
 #include <vector>

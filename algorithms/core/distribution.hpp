@@ -62,7 +62,7 @@ struct Distribution {
   int size() const { return static_cast<int>(members.size()); }
 };
 
-// Of the queries, as a placement lays them out over the ranks of a group: all heads everywhere.
+// Where the queries lie that a placement lays out over the ranks of a group: all heads are everywhere.
 Distribution placed(const Problem&, const Placement&, std::int64_t ranks);
 Distribution placed(const Scenario& resolved, int replica);
 
@@ -85,7 +85,7 @@ std::vector<HeadRange> equal_parts(HeadRange, std::int64_t width);
 HeadRange key_heads(const Problem&, HeadRange query_heads);
 Distribution key_heads(const Problem&, const Distribution& of_queries);
 
-// Every member keeps the same heads.
+// The distribution with other heads, the same at every member.
 Distribution with_heads(Distribution, HeadRange);
 
 // All tokens at every member, in sequence order, with the strides of tokens that they have: runs that could

@@ -1,4 +1,4 @@
-// Of placement "hybrid": which sequences lie whole on one rank, and on which.
+// Which sequences lie whole on one rank in placement "hybrid", and on which rank.
 #pragma once
 
 #include <vector>

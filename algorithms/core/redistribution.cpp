@@ -15,7 +15,7 @@ struct Common {
   std::int64_t i = 0, i_step = 1, j = 0, j_step = 1, count = 0;
 };
 
-// Of two runs of one sequence. Padding has positions like tokens, and moves as they do.
+// What two runs of one sequence have in common. Padding has positions like tokens, and moves as they do.
 std::optional<Common> common_tokens(const TokenRun& a, const TokenRun& b) {
   const std::int64_t divisor = std::gcd(a.stride, b.stride), ahead = b.position - a.position;
   if (ahead % divisor != 0) return {};
@@ -125,7 +125,7 @@ Redistribution Redistribution::of_heads(HeadRange heads) const {
   return some;
 }
 
-// What both have, whoever gives it.
+// What both of them have, whether or not it is this giver that gives it.
 std::vector<Moved> Redistribution::overlaps(int giver, int receiver) const {
   Moved share{{}, {}, from_[giver].heads.common(to_[receiver].heads)};
   if (share.heads.count() == 0) return {};

@@ -20,7 +20,8 @@ class Redistribution {
  public:
   // Over the members of one team. Throws std::logic_error unless both have as many.
   Redistribution(Distribution from, Distribution to);
-  // Of some of the heads, which every member has before and afterwards: the same tokens go the same ways.
+  // The redistribution of some of the heads, which every member has before and afterwards: the same tokens go
+  // the same ways.
   Redistribution of_heads(HeadRange) const;
 
   // What `giver` gives to `receiver`, which may be itself. Of several members that hold a token and head the

@@ -25,7 +25,7 @@ std::vector<int> distances(const Distribution& tokens, Window visible, Travel tr
   return list;
 }
 
-// Runs of a member with tokens, which somebody may see.
+// The member's runs that have tokens: only these may be seen by a query.
 std::vector<TokenRun> token_runs(const Holding& holding) {
   std::vector<TokenRun> runs;
   for (const TokenRun& run : holding.runs)
@@ -33,8 +33,8 @@ std::vector<TokenRun> token_runs(const Holding& holding) {
   return runs;
 }
 
-// By visit: the rows of `owner` that are seen at this visit or a later one; all at the first, which is its
-// own.
+// By visit, the rows of `owner` that are seen at this visit or a later one: at the first, which is its own,
+// all of them.
 std::vector<Rows> seen_later(const Distribution& tokens, Window visible, const std::vector<int>& distances,
                              int owner) {
   std::vector<Rows> later(distances.size() + 1);
@@ -108,7 +108,7 @@ Rows Rotation::ending(int visit) const {
   return ended(owner(visit), visit);
 }
 
-// Of a whole rotation: the rows of `owner` that its holders before `visit` see.
+// In a whole rotation: the rows of `owner` that its holders before `visit` see.
 Rows Rotation::seen_before(int owner, int visit) const {
   Rows rows;
   std::vector<TokenRun> unseen = token_runs(tokens_[owner]);

@@ -33,7 +33,7 @@ class Rotation {
   Rows ending(int visit) const;   // that do not: this member is the last to see them
   Rows seen(int visit) const;     // that an earlier holder has seen
   Rows summed(int visit) const;   // that leave with gradients: this holder or an earlier one has seen them
-  // Of this member's own rows: those that end at holder(visit).
+  // Those of this member's own rows that end at holder(visit).
   Rows returning(int visit) const { return ended(place_, visit); }
 
  private:

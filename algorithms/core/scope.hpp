@@ -32,13 +32,13 @@ class Scope {
   Tile tile(int key_place, Take = Take::live) const;
   Rows live_key_rows(int q_place, int key_place) const;
 
-  // Of the query heads, [slots, rows, heads, width].
+  // A buffer of the query heads: [slots, rows, heads, width].
   Box query_buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t rows,
                    std::int64_t width) const;
   // K and V: [slots, rows, key heads, D + E], K in front. In a whole group a slot is one message and two
   // contiguous tensors. What dynamic mask attention has for each key lies behind V (Problem::key_columns).
   Box kv_buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t rows) const;
-  // The same of their gradients, of all heads or of some.
+  // A buffer of the gradients of K and V in the same form, of all key heads or of some.
   Box dkv_buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t rows) const;
   Box dkv_buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t rows,
                  HeadRange) const;

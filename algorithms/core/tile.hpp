@@ -26,20 +26,20 @@ enum class Take : std::uint8_t { live, queries, keys, all };
 Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible,
               Take take = Take::live);
 
-// The parts of runs of consecutive rows that lie in `rows`.
+// Those rows of the runs, which are of consecutive rows, that lie in `rows`, as runs.
 std::vector<TokenRun> runs_within(std::span<const TokenRun>, const Rows& rows);
 
-// Of a bias with a column for each key of a sequence: which columns these key rows have, in their order.
+// Which columns these key rows have, in their order, of a bias with a column for each key of a sequence.
 std::vector<RowRange> key_columns(std::span<const TokenRun> k, const Rows& k_rows);
 
-// The key rows of that tile alone, and whether there are any.
+// The key rows of the tile of live rows, without its segments; and whether there are any.
 Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);
-// The same of `unseen`, less the runs that q sees all tokens of: who asks many members after each other what
-// they see asks the later ones about few runs.
+// The same for `unseen`, from which those runs are then taken away whose tokens q all sees: an algorithm that
+// asks many members, one after the other, what they see asks the later ones about few runs.
 Rows take_seen(std::span<const TokenRun> q, std::vector<TokenRun>& unseen, Window visible);
 bool any_live(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);
 
-// The same between any two lists of rows, in their order: rows of several ranks in one buffer, rows at any
+// The work between any two lists of rows, in their order: rows of several ranks in one buffer, rows at any
 // stride. Where a list has rows at other strides of tokens than the other, its runs are cut into interleaved
 // ones of equal strides, which reorders its rows.
 struct ListTile {

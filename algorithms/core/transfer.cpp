@@ -51,7 +51,7 @@ bool meet(const Shares& shares) {
   return false;
 }
 
-// Of two lists of the same length the entries where the second one is in `wanted`.
+// The entries of two lists of the same length at which the second one is in `wanted`.
 std::pair<std::vector<RowRange>, std::vector<RowRange>> select(const std::vector<RowRange>& first,
                                                                const std::vector<RowRange>& second,
                                                                const Rows& wanted) {
@@ -110,7 +110,7 @@ Transfer::Transfer(Builder& b, const Team& team, TransferOptions options,
     t.heads = each.how->heads_given(team.place);
     t.out = shares(each, true);
     t.in = shares(each, false);
-    // Of a redistribution every row and head comes from one member; only an adjoint may bring several shares.
+    // In a redistribution every row and head comes from one member; only an adjoint may bring several shares.
     if (options.adjoint && kind_ != OpKind::reduce_scatter) t.sums = meet(t.in);
     if (each.packed.given() || source.role != t.role || needs_staging(t, t.source, t.out))
       stage(t, t.name + "_packed", t.source, each.packed, t.out, t.packing, true);
@@ -268,7 +268,8 @@ void Transfer::sum(Lane lane, const Tensor& t) {
   if (target.role != t.role) b_.convert(lane, into.rows(all), t.target.rows(all).of_problem(heads));
 }
 
-// What nobody has taken gets no gradient: rows by heads, between which no share begins or ends.
+// Rows that no member has taken get no gradient: they are filled with 0, by ranges of heads within which no
+// share begins or ends.
 void Transfer::fill_rest(Lane lane, const Tensor& t) {
   std::set<std::int64_t> cuts{t.heads.begin, t.heads.end};
   for (const Share& s : t.in) cuts.insert({s.heads.begin, s.heads.end});

@@ -24,7 +24,7 @@ Operand other_direction(Operand operand) {
   }
 }
 
-// Of an operation whose form has states of both directions.
+// Whether the operation's form has states of both directions.
 bool takes_both_directions(const RankPlan& rank, const Operation& op) {
   return op.kind == OpKind::local_backward ||
          (op.kind == OpKind::inter && rank.find(op, dq) && rank.find(op, dk));

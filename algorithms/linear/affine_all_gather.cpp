@@ -14,7 +14,7 @@ void gather_maps(const LinearScope& s, const Box& all) {
   s.b.all_gather(state_lane, s.transport, s.b.everyone(), all.slot(s.place()), into);
 }
 
-// In the scan's order up to this rank. The backward has the transitions from the forward.
+// Folds the states in the scan's order up to this rank. The backward has the transitions from the forward.
 void gather_and_fold_maps(const LinearScope& s, StateScan& scan, const AffineMap& all, const Box& carry) {
   gather_maps(s, all.state);
   if (!scan.reverse) gather_maps(s, all.transition);

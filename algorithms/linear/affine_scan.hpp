@@ -10,7 +10,8 @@ namespace cplab {
 
 class AffineScan {
  public:
-  // `rounds`: of an inclusive scan of all P indices. What nobody asks for is left out, on all ranks alike.
+  // `rounds`: of an inclusive scan of all P indices. Moves whose result no rank needs are left out, on all
+  // ranks alike.
   AffineScan(const LinearScope&, const StateScan&, const std::vector<ScanRound>& rounds);
 
   // Some message or combination needs the T of this rank.

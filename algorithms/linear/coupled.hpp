@@ -16,7 +16,7 @@ class Coupled : public LinearAlgorithm {
 
  protected:
   // What the rank's kernels do with what entered (zero where nothing did), in the forward or in the backward;
-  // `leaving` (not given where nobody waits for it) takes what leaves. carry_ and dcarry_ are what entered.
+  // `leaving` (not given where no rank waits for it) takes what leaves. carry_ and dcarry_ are what entered.
   virtual void kernels(const LinearTensors&, bool reverse, const Box& entered, const Box& leaving) = 0;
   virtual void before_receive(bool /*reverse*/) {}
   // The kernels update what entered in place: what the backward needs of it is a copy.

@@ -50,8 +50,8 @@ class Decoupled final : public LinearAlgorithm {
     if (apart_) between(t, reverse);
   }
 
-  // The state of this rank's own tokens where it ends, if somebody asks for it; by the way the states before
-  // (reverse: behind) every chunk.
+  // The state of this rank's own tokens where it ends, if another rank needs it or all totals are asked for;
+  // and on the way to it the states before (reverse: behind) every chunk.
   Box leaving(const LinearTensors& t, bool reverse, const StateScan& scan) {
     const bool total =
         choices_.totals && scans_ && s.stretches.of_every_sequence() && scan.index() == s.P() - 1;

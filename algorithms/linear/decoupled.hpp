@@ -11,7 +11,7 @@
 namespace cplab {
 
 // Brings to every rank what enters it: reads `own`, the state that leaves this rank's own tokens, may change
-// it, and writes `carry` where StateScan::needed says that somebody reads it.
+// it, and writes `carry` where StateScan::needed says that a rank reads it.
 using ExclusiveScan = std::function<void(const LinearScope&, StateScan&, const Box& own, const Box& carry)>;
 
 struct DecoupledChoices {

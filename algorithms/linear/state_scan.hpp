@@ -33,14 +33,14 @@ class StateScan {
   // Moves of which nothing comes to an index whose state is needed are left out, on all ranks alike.
   void inclusive(const std::vector<ScanRound>&, const Box& partial, int offset = 0);
   // Along every move what `from` holds goes into `into` of its receiver, all at the same time. Nothing is
-  // combined, and nobody asks whether it is needed.
+  // combined, and moves whose result no rank needs are made as well.
   void move(const ScanRound&, const Box& from, const Box& into);
   // Every index sends its state to the next, which receives it into `carry`: one round.
   void shift(const Box& from, const Box& carry);
   // One message from an index to the next, if this rank is either of them.
   void hop(int from_index, const Box& from, const Box& into);
 
-  // Of the rounds the moves that bring something to an index whose state is needed, and with `total` to the
+  // The moves of the rounds that bring something to an index whose state is needed, and with `total` to the
   // last index of whole sequences; element e of n is at index e + P - n.
   std::vector<ScanRound> pruned(const std::vector<ScanRound>&, int n, bool total) const;
   // One round of a scan: the messages of this rank, if it has any.

@@ -37,7 +37,7 @@ class Stretches {
   // Every rank has a stretch of every sequence (contiguous), and stretch i has state i at both edges.
   bool of_every_sequence() const { return of_every_sequence_; }
   const std::vector<Stretch>& of(int place) const { return stretches_[static_cast<std::size_t>(place)]; }
-  // Of state s through the tokens of that rank, from left to right, or `reverse`.
+  // How state s passes through the tokens of that rank, from left to right or, `reverse`, from right to left.
   Passage through(int place, std::int64_t state, bool reverse) const;
   bool crosses_left(int place) const;  // some sequence has tokens on both sides of that edge
   bool crosses_right(int place) const;

@@ -52,7 +52,7 @@ class HeadGather {
   // What the tiles of the backward are given: delta is there, or left to the first of them where it may
   // compute it. `gathers`: something is gathered before that tile.
   Backward begin_backward(const Backward&, std::span<const Tile> tiles, bool gathers) const;
-  // As SoftmaxAlgorithm::stores_dq_once, of tiles that alternate on so many lanes.
+  // SoftmaxAlgorithm::stores_dq_once for these tiles, which alternate between so many lanes.
   bool store_dq_once(std::span<const Tile> tiles, std::int64_t lanes) const;
 
   // Sends the stride's gradients [rows, heads] home, to be summed into dkv. Those sent before are drained
@@ -75,8 +75,8 @@ class HeadGather {
   std::optional<Transfer> pending_;
 };
 
-// Of a member's queries: for every sequence its first run, then its second, ...: pieces that see their keys
-// apart from one another.
+// A member's queries in chunks that see their keys apart from one another: the first runs of all sequences,
+// then the second ones, and so on.
 std::vector<std::vector<TokenRun>> query_chunks(const Holding&);
 
 }  // namespace cplab

@@ -107,7 +107,7 @@ void RingAttention::begin_backward(const Backward& g) {
 }
 
 bool RingAttention::begins_with_all_queries(const Backward& g) const {
-  // Of no rows nothing travels: the own tile, which has none either, is all there is.
+  // Without rows nothing travels: the own tile, which has none either, is all there is.
   if (s.rows == 0) return o.dkv_tile_heads == 0 || o.dkv_tile_heads >= s.key_heads().count();
   const bool hops = back.visits() > 1 && !is_kept(1);
   if (hops && !(back.leaving(0).empty() && back.arrived(1).empty())) return false;
@@ -225,7 +225,7 @@ Builder::PairMask RingAttention::mask_of(Lane lane, int owner, const Tile& t, co
                                          const PairBoxes& of_rank) {
   if (b.problem().attention != Attention::dynamic_mask) return {};
   PairBoxes pairs;
-  // As views always: a copy would be as large as what it spares.
+  // Biases are read as views in any case: a copy would be as large as what it spares.
   if (of_rank.bias.given()) pairs.bias = of_rank.bias.rows(t.q_rows);
   if (of_rank.keep.given()) pairs.keep = of_rank.keep.rows(t.q_rows);
   if (of_rank.dbias.given()) {

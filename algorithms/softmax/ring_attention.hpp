@@ -81,7 +81,7 @@ class RingAttention final : public SoftmaxAlgorithm {
     return owner == s.place() || !tiles[static_cast<std::size_t>(owner)].empty();
   }
   const Tile& tile(int owner) const { return tiles[static_cast<std::size_t>(owner)]; }
-  // Of the tile with that owner's keys, of which `part` holds what there is for each key.
+  // Biases of the tile with that owner's keys; `part` holds its rows of K and V and what lies behind them.
   Builder::PairMask mask_of(Lane, int owner, const Tile&, const Box& part, const PairBoxes& of_rank);
   Lane compute(int i) const { return {LaneKind::compute, static_cast<std::uint8_t>(i % o.compute_lanes)}; }
   // A lane that no tile is on, if tiles have several.

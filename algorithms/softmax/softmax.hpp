@@ -40,7 +40,7 @@ class SoftmaxAlgorithm {
   virtual bool stores_dq_once() const { return false; }
 };
 
-// Computes delta before the first operation of a backward, unless somebody has. Where that operation will be
+// Computes delta before the first operation of a backward, unless it is there. Where that operation will be
 // a tile on compute_lane with all queries and all their heads, which stores dq (`first_has_all`), and
 // schedule.row_dot leaves it to tiles, nothing is emitted: the box that is returned is what this tile
 // computes delta from (Builder::AttendBackward::out). A kernel that sets dq to 0 computes delta beside that.
