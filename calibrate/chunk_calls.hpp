@@ -25,7 +25,7 @@ struct ChunkShape {
 struct ChunkForm {
   // whole: the sequence is one chunk (lasp_naive, lasp_cache, lasp_fuse); blocks: 256 tokens
   // (lasp_fuse_parallel, a scan's states too); waves: about as many thread blocks of a chunk and a head as
-  // run at once (algorithms/linear/decoupled.cpp, whose default this is at 16 heads and 132 multiprocessors).
+  // run at once (algorithms/core/defaults.cpp, whose default this is at 16 heads and 132 multiprocessors).
   enum class Length : std::uint8_t { whole, blocks, waves };
   std::string kind;
   kernels::ChunkWork cut = kernels::ChunkWork::blocked;
