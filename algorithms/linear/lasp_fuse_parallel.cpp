@@ -52,6 +52,7 @@ class FuseParallel final : public Coupled {
     pass_on(entered, leaving, reverse);
   }
 
+  // The source's blocks: 256 tokens, or all of them where there are 128 or fewer.
   static std::int64_t block(std::int64_t tokens) {
     return tokens > 128 ? 256 : std::max<std::int64_t>(tokens, 1);
   }
