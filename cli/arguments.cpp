@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "cli/toml_table.hpp"
+#include "cli/files/toml_table.hpp"
 #include "cli/vocabulary.hpp"
 
 namespace cplab {

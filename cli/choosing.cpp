@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "cli/execution.hpp"
-#include "cli/hardware_file.hpp"
-#include "cli/toml_table.hpp"
+#include "cli/files/hardware_file.hpp"
+#include "cli/files/toml_table.hpp"
 #include "kernels/tune/gpu_bench.hpp"
 #include "report/json_reader.hpp"
 #include "report/output_file.hpp"

@@ -9,8 +9,8 @@
 
 #include "calls/converter.hpp"
 #include "cli/arguments.hpp"
-#include "cli/choices_file.hpp"
 #include "cli/execution.hpp"
+#include "cli/files/choices_file.hpp"
 #include "cli/session.hpp"
 #include "kernels/tune/tuner.hpp"
 

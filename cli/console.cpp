@@ -6,8 +6,8 @@
 
 #include <iostream>
 
+#include "cli/files/toml_table.hpp"
 #include "cli/outputs.hpp"
-#include "cli/toml_table.hpp"
 #include "cmake/version.hpp"
 #include "report/output_file.hpp"
 #include "report/printable.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "cli/console.hpp"
-#include "cli/toml_table.hpp"
+#include "cli/files/toml_table.hpp"
 #include "cli/verify/visible.hpp"
 #include "kernels/no_gpu_code.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/arguments.hpp"
-#include "cli/scenario_file.hpp"
+#include "cli/files/scenario_file.hpp"
 #include "cli/verify/tensors.hpp"
 #include "exec/cpu/executor.hpp"
 #include "exec/gpu/executor.hpp"

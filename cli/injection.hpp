@@ -6,7 +6,7 @@
 
 #include "algorithms/faults/faults.hpp"
 #include "cli/arguments.hpp"
-#include "cli/scenario_file.hpp"
+#include "cli/files/scenario_file.hpp"
 #include "exec/cpu/executor.hpp"
 
 namespace cplab {

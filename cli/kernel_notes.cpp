@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "cli/hardware_file.hpp"
+#include "cli/files/hardware_file.hpp"
+#include "cli/files/toml_table.hpp"
 #include "cli/prediction.hpp"
-#include "cli/toml_table.hpp"
+#include "cli/files/toml_table.hpp"
 #include "kernels/choice/fall_back.hpp"
 #include "report/variants.hpp"
 #include "sim/kernel_variants.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/scenario_file.hpp"
+#include "cli/files/scenario_file.hpp"
 #include "kernels/families/variants.hpp"
 #include "plan/plan.hpp"
 

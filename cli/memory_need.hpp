@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/scenario_file.hpp"
+#include "cli/files/scenario_file.hpp"
 #include "plan/plan.hpp"
 
 namespace cplab {

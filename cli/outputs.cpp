@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/toml_table.hpp"
+#include "cli/files/toml_table.hpp"
 #include "cli/verify/tensors.hpp"
 #include "exec/processes/launch.hpp"
 #include "report/output_file.hpp"

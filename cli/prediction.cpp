@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include "cli/changes.hpp"
 #include "cli/console.hpp"
-#include "cli/hardware_file.hpp"
-#include "cli/hardware_notes.hpp"
+#include "cli/files/changes.hpp"
+#include "cli/files/hardware_file.hpp"
+#include "cli/files/hardware_notes.hpp"
+#include "cli/files/table_example.hpp"
 #include "cli/session.hpp"
-#include "cli/table_example.hpp"
 #include "cli/verify/verify.hpp"
 #include "kernels/compiled.hpp"
 #include "report/table.hpp"

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "cli/files/scenario_file.hpp"
 #include "cli/progress.hpp"
-#include "cli/scenario_file.hpp"
 #include "derive/memory.hpp"
 #include "plan/plan.hpp"
 #include "report/figures.hpp"

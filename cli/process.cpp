@@ -9,7 +9,7 @@
 #include <string>
 
 #include "cli/console.hpp"
-#include "cli/run.hpp"
+#include "cli/program.hpp"
 #include "report/descriptor_buffer.hpp"
 #include "report/leftovers.hpp"
 

@@ -3,8 +3,8 @@
 
 namespace cplab {
 
-// run_program (cli/run.hpp) on standard output and standard error. Unfinished files are removed when a signal
-// ends the program. A standard output that is closed or full is said, and exit code 3 if nothing worse
+// run_program (cli/program.hpp) on standard output and standard error. Unfinished files are removed when a
+// signal ends the program. A standard output that is closed or full is said, and exit code 3 if nothing worse
 // happened.
 int run_process(int argc, const char* const* argv);
 

@@ -8,9 +8,10 @@
 #include <ostream>
 
 #include "algorithms/core/build.hpp"
-#include "cli/changes.hpp"
+#include "cli/files/changes.hpp"
 #include "cli/console.hpp"
-#include "cli/hardware_file.hpp"
+#include "cli/files/changes.hpp"
+#include "cli/files/hardware_file.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/subject.hpp"
 #include "report/printable.hpp"

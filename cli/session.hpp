@@ -10,7 +10,7 @@
 #include "check/check.hpp"
 #include "cli/arguments.hpp"
 #include "cli/console.hpp"
-#include "cli/scenario_file.hpp"
+#include "cli/files/scenario_file.hpp"
 #include "derive/memory.hpp"
 #include "plan/plan.hpp"
 #include "report/results.hpp"

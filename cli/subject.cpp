@@ -7,11 +7,11 @@
 #include <fstream>
 #include <memory>
 
-#include "cli/changes.hpp"
-#include "cli/hardware_table.hpp"
+#include "cli/files/changes.hpp"
+#include "cli/files/hardware_table.hpp"
+#include "cli/files/sha256.hpp"
+#include "cli/files/text_file.hpp"
 #include "cli/memory_need.hpp"
-#include "cli/sha256.hpp"
-#include "cli/text_file.hpp"
 #include "plan/structure.hpp"
 #include "report/plan_json.hpp"
 #include "report/timeline_output.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/arguments.hpp"
-#include "cli/scenario_file.hpp"
+#include "cli/files/scenario_file.hpp"
 
 namespace cplab {
 

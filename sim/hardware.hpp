@@ -1,6 +1,6 @@
 // A machine as the simulator sees it: nodes, network, GPU, host, and tables of measured times. Mirrors the
-// hardware file (scenarios/hardware/*.toml, read by cli/hardware_file); docs/05-cost-model.md says what the
-// numbers mean. Seconds and bytes; bandwidth is wire bytes sent per rank per second.
+// hardware file (scenarios/hardware/*.toml, read by cli/files/hardware_file); docs/05-cost-model.md says what
+// the numbers mean. Seconds and bytes; bandwidth is wire bytes sent per rank per second.
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "cli/toml_table.hpp"
+#include "cli/files/toml_table.hpp"
 
 namespace cplab {
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/toml_table.hpp"
+#include "cli/files/toml_table.hpp"
 #include "cli/verify/npy.hpp"
 #include "cli/verify/problem_buffers.hpp"
 #include "cli/verify/selection.hpp"

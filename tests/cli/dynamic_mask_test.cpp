@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/scenario_file.hpp"
+#include "cli/files/scenario_file.hpp"
 #include "cli/verify/npy.hpp"
 #include "cli/verify/tensors.hpp"
 #include "tests/cli/program.hpp"

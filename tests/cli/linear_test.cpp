@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cli/scenario_file.hpp"
+#include "cli/files/scenario_file.hpp"
 #include "cli/verify/npy.hpp"
 #include "cli/verify/tensors.hpp"
 #include "tests/cli/program.hpp"

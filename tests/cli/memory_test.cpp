@@ -8,7 +8,6 @@
 
 #include "algorithms/core/build.hpp"
 #include "cli/memory_need.hpp"
-#include "cli/scenario_file.hpp"
 #include "tests/cli/program.hpp"
 
 namespace {

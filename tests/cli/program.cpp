@@ -7,7 +7,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "cli/run.hpp"
+#include "cli/program.hpp"
 
 ProgramResult run_cplab(const std::vector<std::string>& arguments) {
   setenv("CPLAB_SCENARIOS", CPLAB_TEST_SCENARIOS, 1);

@@ -13,8 +13,8 @@
 #include <iostream>
 
 #include "algorithms/core/build.hpp"
-#include "cli/hardware_file.hpp"
-#include "cli/run.hpp"
+#include "cli/files/hardware_file.hpp"
+#include "cli/program.hpp"
 #include "exec/cpu/executor.hpp"
 #include "sim/simulate.hpp"
 #include "tests/cli/program.hpp"

@@ -9,9 +9,9 @@
 
 #include "algorithms/build.hpp"
 #include "calls/converter.hpp"
-#include "cli/hardware_file.hpp"
-#include "cli/scenario_file.hpp"
-#include "cli/toml_table.hpp"
+#include "cli/files/hardware_file.hpp"
+#include "cli/files/scenario_file.hpp"
+#include "cli/files/toml_table.hpp"
 #include "kernels/choice/choose.hpp"
 #include "sim/attention_variant.hpp"
 

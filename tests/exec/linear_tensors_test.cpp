@@ -6,7 +6,7 @@
 #include <fstream>
 #include <limits>
 
-#include "cli/toml_table.hpp"
+#include "cli/files/toml_table.hpp"
 #include "cli/verify/npy.hpp"
 #include "cli/verify/tensors.hpp"
 #include "tests/empty_folder.hpp"

@@ -9,7 +9,7 @@
 #include <limits>
 #include <string>
 
-#include "cli/toml_table.hpp"
+#include "cli/files/toml_table.hpp"
 #include "cli/verify/npy.hpp"
 
 namespace cplab {

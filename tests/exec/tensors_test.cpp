@@ -11,7 +11,7 @@
 #include "algorithms/core/build.hpp"
 #include "algorithms/core/homes.hpp"
 #include "algorithms/core/placement.hpp"
-#include "cli/toml_table.hpp"
+#include "cli/files/toml_table.hpp"
 #include "cli/verify/npy.hpp"
 #include "cli/verify/tensors.hpp"
 #include "tests/empty_folder.hpp"

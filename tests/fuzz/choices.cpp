@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "cli/choices_file.hpp"
-#include "cli/toml_table.hpp"
+#include "cli/files/choices_file.hpp"
+#include "cli/files/toml_table.hpp"
 #include "report/json_reader.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -4,9 +4,9 @@
 
 #include "algorithms/core/build.hpp"
 #include "algorithms/core/list.hpp"
-#include "cli/hardware_file.hpp"
-#include "cli/scenario_file.hpp"
-#include "cli/toml_table.hpp"
+#include "cli/files/hardware_file.hpp"
+#include "cli/files/scenario_file.hpp"
+#include "cli/files/toml_table.hpp"
 #include "sim/kernel_cost.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "cli/toml_table.hpp"
+#include "cli/files/toml_table.hpp"
 #include "cli/verify/npy.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

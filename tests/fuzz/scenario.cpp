@@ -4,7 +4,7 @@
 
 #include "algorithms/core/build.hpp"
 #include "check/check.hpp"
-#include "cli/scenario_file.hpp"
+#include "cli/files/scenario_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -12,7 +12,7 @@
 
 #include "algorithms/core/build.hpp"
 #include "check/check.hpp"
-#include "cli/hardware_file.hpp"
+#include "cli/files/hardware_file.hpp"
 #include "report/figures.hpp"
 #include "tests/scenarios/scenarios_of.hpp"
 

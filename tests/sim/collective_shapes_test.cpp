@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "cli/hardware_file.hpp"
+#include "cli/files/hardware_file.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <tuple>
 
-#include "cli/hardware_file.hpp"
-#include "cli/toml_table.hpp"
+#include "cli/files/hardware_file.hpp"
+#include "cli/files/toml_table.hpp"
 #include "sim/simulate.hpp"
 #include "tests/contains.hpp"
 #include "tests/sim/hand_plan.hpp"

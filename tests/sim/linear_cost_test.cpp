@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "cli/hardware_file.hpp"
+#include "cli/files/hardware_file.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {

@@ -7,7 +7,7 @@
 #include <deque>
 
 #include "calibrate/chunk_calls.hpp"
-#include "cli/hardware_file.hpp"
+#include "cli/files/hardware_file.hpp"
 #include "kernels/families/linear/variants.hpp"
 #include "sim/linear_cost.hpp"
 #include "tests/sim/hand_plan.hpp"

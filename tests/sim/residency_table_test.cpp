@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "algorithms/core/build.hpp"
-#include "cli/hardware_file.hpp"
-#include "cli/scenario_file.hpp"
+#include "cli/files/hardware_file.hpp"
+#include "cli/files/scenario_file.hpp"
 #include "sim/simulate.hpp"
 
 namespace cplab {

@@ -6,7 +6,7 @@
 
 #include "algorithms/core/build.hpp"
 #include "algorithms/faults/faults.hpp"
-#include "cli/scenario_file.hpp"
+#include "cli/files/scenario_file.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {

@@ -9,7 +9,6 @@
 #include "algorithms/core/build.hpp"
 #include "algorithms/faults/faults.hpp"
 #include "cli/injection.hpp"
-#include "cli/scenario_file.hpp"
 #include "kernels/compiled.hpp"
 #include "sim/plausible.hpp"
 #include "tests/cli/json_program.hpp"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/sha256.hpp"
+#include "cli/files/sha256.hpp"
 #include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/contains.hpp"

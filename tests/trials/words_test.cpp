@@ -11,7 +11,7 @@
 #include "algorithms/core/algorithm.hpp"
 #include "algorithms/core/list.hpp"
 #include "algorithms/core/resolve.hpp"
-#include "cli/scenario_file.hpp"
+#include "cli/files/scenario_file.hpp"
 #include "cli/vocabulary.hpp"
 #include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"

@@ -1,0 +1,408 @@
+// The sections of a hardware file; every key is asked for, every value checked.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "cli/files/hardware_table.hpp"
+#include "sim/fabrics.hpp"
+
+namespace cplab {
+namespace {
+
+// The kinds that have tables: kernels, or messages.
+std::vector<OpKind> kinds_of(bool communication) {
+  std::vector<OpKind> kinds;
+  for (int i = 0; i < static_cast<int>(OpKind::host_sync); ++i)
+    if (is_communication(static_cast<OpKind>(i)) == communication) kinds.push_back(static_cast<OpKind>(i));
+  return kinds;
+}
+const std::vector<OpKind> kernel_kinds = kinds_of(false);
+const std::vector<OpKind> message_kinds = kinds_of(true);
+
+OpKind read_kind(const Table& table, const char* key, const std::vector<OpKind>& kinds) {
+  return choice(table, key, table.text(key), kinds, [](OpKind kind) { return name(kind); });
+}
+
+Transport read_transport(const Table& table, const char* key) {
+  return choice(table, key, table.text(key), std::vector{Transport::nccl, Transport::copy},
+                [](Transport transport) { return name(transport); });
+}
+
+int small_integer(const Table& table, const char* key, std::int64_t value, std::int64_t least) {
+  if (value < least || value > 1'000'000)
+    table.fail(key, "must lie between " + std::to_string(least) + " and 1000000");
+  return static_cast<int>(value);
+}
+
+// One table, read key by key: what is wrong with one key does not hide what is wrong with the next.
+class SectionReader {
+ public:
+  SectionReader(Table of, std::string section, HardwareFaults& faults)
+      : table(std::move(of)), section_(std::move(section)), faults_(faults) {}
+
+  template <class Read>
+  void attempt(Read read) {
+    faults_.attempt(section_, read);
+  }
+  void number(const char* key, double& to) {
+    attempt([&] { to = table.number(key); });
+  }
+  void quantity(const char* key, Quantity quantity, double& to) {
+    attempt([&] { to = table.quantity(key, quantity); });
+  }
+  void bytes(const char* key, std::int64_t& to) {
+    attempt([&] { to = table.whole(key, Quantity::bytes); });
+  }
+  void small(const char* key, std::int64_t least, int& to) {
+    attempt([&] { to = small_integer(table, key, table.integer(key), least); });
+  }
+  void small(const char* key, std::int64_t least, int otherwise, int& to) {
+    attempt([&] { to = small_integer(table, key, table.integer(key, otherwise), least); });
+  }
+  void kind(const char* key, const std::vector<OpKind>& kinds, OpKind& to) {
+    attempt([&] { to = read_kind(table, key, kinds); });
+  }
+  void transport(const char* key, Transport& to) {
+    attempt([&] { to = read_transport(table, key); });
+  }
+  void provenance(Provenance& to) {
+    for (const char* key : {"tool", "machine", "date", "source"}) (void)table.has(key);
+    attempt([&] {
+      to.origin =
+          choice(table, "origin", table.text("origin"), std::vector{Origin::measured, Origin::assumed},
+                 [](Origin origin) { return name(origin); });
+    });
+    if (!table.has("origin")) return;  // said
+    if (to.origin == Origin::measured) {
+      attempt([&] { to.tool = table.text("tool"); });
+      attempt([&] { to.machine = table.text("machine"); });
+      attempt([&] { to.date = table.text("date"); });
+      attempt([&] { to.source = table.text("source", ""); });
+      return;
+    }
+    attempt([&] { to.source = table.text("source"); });
+    for (const char* key : {"tool", "machine", "date"}) {
+      if (table.has(key))
+        attempt([&] {
+          table.fail(key, "is of measured numbers; origin is \"assumed\", which has source alone");
+        });
+    }
+  }
+  // Of a section that may have been made by --set, which says nothing of origins.
+  void provenance_of_optional(Provenance& to) {
+    if (table.has("origin") || !made_by_set) return provenance(to);
+    to = {};
+    to.source = "set by hand";
+  }
+
+  Table table;
+  bool made_by_set = false;
+
+ private:
+  std::string section_;
+  HardwareFaults& faults_;
+};
+
+std::vector<CurvePoint> read_curve(const Table& table) {
+  (void)table.has("bytes");  // known also where seconds are wrong
+  const std::vector<double> seconds = table.numbers("seconds");
+  const std::vector<double> bytes = table.quantities("bytes", Quantity::bytes);
+  if (bytes.size() != seconds.size())
+    table.fail("seconds", "has " + std::to_string(seconds.size()) + " entries, bytes has " +
+                              std::to_string(bytes.size()));
+  std::vector<CurvePoint> curve;
+  for (std::size_t i = 0; i < bytes.size(); ++i) curve.push_back({bytes[i], seconds[i]});
+  return curve;
+}
+
+void read_square_points(SectionReader& in, KernelTable& kernel) {
+  const Table& table = in.table;
+  in.attempt([&] {
+    kernel.causal = choice(table, "mask", table.text("mask"), std::vector{false, true},
+                           [](bool causal) { return std::string(causal ? "causal" : "full"); });
+  });
+  in.small("tile_rows", 1, 128, kernel.tile_rows);
+  in.small("sms", 0, 0, kernel.sms);
+  for (const char* key : {"batch", "sequence", "heads", "seconds"}) (void)table.has(key);
+  in.attempt([&] {
+    const auto batch = table.integers("batch"), sequence = table.integers("sequence");
+    const auto heads = table.integers("heads");
+    const std::vector<double> seconds = table.numbers("seconds");
+    if (batch.size() != seconds.size() || sequence.size() != seconds.size() || heads.size() != seconds.size())
+      table.fail("seconds", "batch, sequence, heads and seconds must have equally many entries");
+    for (std::size_t i = 0; i < seconds.size(); ++i)
+      kernel.points.push_back({batch[i], sequence[i], heads[i], seconds[i]});
+  });
+}
+
+KernelTable read_kernel(SectionReader in) {
+  const Table& table = in.table;
+  KernelTable kernel;
+  bool known = false;
+  in.attempt([&] {
+    kernel.kind = read_kind(table, "class", kernel_kinds);
+    known = true;
+  });
+  in.attempt([&] { kernel.variant = table.text("variant", ""); });
+  in.attempt([&] {
+    kernel.dtype = choice(table, "dtype", table.text("dtype"),
+                          std::vector{DType::fp64, DType::fp32, DType::bf16, DType::fp16},
+                          [](DType dtype) { return name(dtype); });
+  });
+  in.attempt([&] { kernel.sustained = table.flag("sustained", true); });
+  in.attempt([&] {
+    kernel.cold_l2 = choice(table, "l2", table.text("l2", "warm"), std::vector{false, true},
+                            [](bool cold) { return std::string(cold ? "cold" : "warm"); });
+  });
+  in.provenance(kernel.provenance);
+  if (!known) {  // which keys are legal is the class's to say
+    for (const std::string& key : table.keys()) (void)table.has(key);
+    return kernel;
+  }
+  if (!has_square_points(kernel.kind) && !has_chunk_points(kernel.kind)) {
+    in.attempt([&] { kernel.curve = read_curve(table); });
+    return kernel;
+  }
+  in.attempt([&] { kernel.head_size = table.integer("head_size"); });
+  in.attempt([&] { kernel.value_size = table.integer("value_size", kernel.head_size); });
+  if (has_chunk_points(kernel.kind)) {
+    for (const char* key : {"cut", "chunk", "sequences", "states", "tokens", "heads", "seconds"})
+      (void)table.has(key);
+    if (kernel.kind == OpKind::inter) (void)table.has("results");
+    in.attempt([&] { read_chunk_points(table, kernel); });
+  } else {
+    read_square_points(in, kernel);
+  }
+  return kernel;
+}
+
+MessageTable read_message(SectionReader in) {
+  const Table& table = in.table;
+  MessageTable message;
+  in.kind("kind", message_kinds, message.kind);
+  in.transport("transport", message.transport);
+  in.attempt([&] {
+    message.path = choice(table, "path", table.text("path"), std::vector{Path::intra, Path::inter},
+                          [](Path path) { return name(path); });
+  });
+  in.small("group", 2, message.group);
+  if (message.transport != Transport::copy) in.small("channels", 1, message.channels);
+  in.attempt([&] {
+    message.alone = choice(table, "busy", table.text("busy", "all"), std::vector{false, true},
+                           [](bool alone) { return std::string(alone ? "alone" : "all"); });
+  });
+  in.attempt([&] { message.cuda_graph = table.flag("cuda_graph", false); });
+  if (table.has("link_bytes_s")) in.quantity("link_bytes_s", Quantity::bytes_s, message.link_bytes_s);
+  in.attempt([&] { message.points = read_curve(table); });
+  in.provenance(message.provenance);
+  return message;
+}
+
+InterferenceRow read_interference(SectionReader in) {
+  InterferenceRow row;
+  in.kind("class", kernel_kinds, row.kind);
+  in.transport("beside", row.beside);
+  in.number("slowdown", row.slowdown);
+  in.provenance(row.provenance);
+  return row;
+}
+
+NetworkSpec read_network(SectionReader in, HardwareFaults& faults) {
+  NetworkSpec network;
+  std::vector<std::string> fabrics;
+  for (const FabricType& type : fabric_types()) fabrics.emplace_back(type.name);
+  in.attempt([&] {
+    network.fabric = choice(in.table, "fabric", in.table.text("fabric"), fabrics,
+                            [](const std::string& name) { return name; });
+  });
+  in.small("nics", 1, network.nics);
+  in.quantity("nic_bytes_s", Quantity::bytes_s, network.nic_bytes_s);
+  in.small("max_nodes", 0, 0, network.max_nodes);
+  in.attempt([&] {
+    for (const Table& each : in.table.tables("level")) {
+      SectionReader level(each, "network", faults);
+      SwitchLevel& made = network.levels.emplace_back();
+      level.small("nodes", 1, made.nodes);
+      level.quantity("up_bytes_s", Quantity::bytes_s, made.up_bytes_s);
+    }
+  });
+  in.provenance_of_optional(network.provenance);
+  return network;
+}
+
+}  // namespace
+
+void read_capability(const Table& table, GpuSpec& gpu) {
+  const char* const key = "compute_capability";
+  std::string text;
+  if (table.kind(key) == Table::Kind::number) {
+    const double tenths = table.number(key) * 10;
+    const auto whole = static_cast<std::int64_t>(std::lround(std::clamp(tenths, 0.0, 1e6)));
+    if (std::abs(tenths - static_cast<double>(whole)) < 1e-6)
+      text = std::to_string(whole / 10) + "." + std::to_string(whole % 10);
+    else
+      table.fail(key, "is a major and a minor version, such as 9.0, 10.0 or 12.1");
+  } else if (table.kind(key) == Table::Kind::integer) {
+    const std::int64_t given = table.integer(key);  // 9, or 90 as in sm_90
+    const std::string meant = given >= 50 ? std::to_string(given / 10) + "." + std::to_string(given % 10)
+                                          : std::to_string(given) + ".0";
+    table.fail(key, "is a major and a minor version, not " + std::to_string(given) + "; did you mean " +
+                        meant + "?");
+  } else {
+    text = table.text(key);
+  }
+  int major = 0, minor = 0;
+  const char* const end = text.data() + text.size();
+  const auto whole = std::from_chars(text.data(), end, major);
+  const bool has_minor = whole.ec == std::errc() && whole.ptr != end && *whole.ptr == '.';
+  const auto rest = has_minor ? std::from_chars(whole.ptr + 1, end, minor) : whole;
+  if (!has_minor || rest.ec != std::errc() || rest.ptr != end || major < 1 || minor < 0)
+    table.fail(key, "is a major and a minor version, such as 9.0 or \"9.0\", not \"" + text + "\"");
+  gpu.sm_major = major;
+  gpu.sm_minor = minor;
+}
+
+namespace {
+
+GpuSpec read_gpu(SectionReader in) {
+  GpuSpec gpu;
+  in.attempt([&] { gpu.name = in.table.text("name"); });
+  in.small("sms", 1, gpu.sms);
+  in.bytes("capacity_bytes", gpu.capacity_bytes);
+  in.quantity("copy_bytes_s", Quantity::bytes_s, gpu.copy_bytes_s);
+  if (in.table.has("compute_capability")) in.attempt([&] { read_capability(in.table, gpu); });
+  in.attempt([&] {
+    const Table peaks = in.table.table("peak_flops");
+    for (const std::string& dtype : peaks.keys())
+      gpu.peak_flops.emplace_back(dtype, peaks.quantity(dtype, Quantity::flops_s));
+  });
+  in.provenance(gpu.provenance);
+  gpu.least_kernel_s = usual_least_kernel_s;
+  if (in.table.has("least_kernel_s")) {
+    in.number("least_kernel_s", gpu.least_kernel_s);
+    gpu.least_kernel_origin = gpu.provenance.origin;
+  }
+  return gpu;
+}
+
+HostSpec read_host(SectionReader in) {
+  HostSpec host;
+  in.number("kernel_launch_s", host.kernel_launch_s);
+  in.number("communication_launch_s", host.communication_launch_s);
+  in.number("copy_launch_s", host.copy_launch_s);
+  in.number("launch_latency_s", host.launch_latency_s);
+  in.number("dependency_s", host.dependency_s);
+  in.number("sync_s", host.sync_s);
+  in.number("graph_launch_s", host.graph_launch_s);
+  in.number("graph_node_s", host.graph_node_s);
+  in.attempt([&] { host.run_ahead = in.table.integer("run_ahead", host.run_ahead); });
+  in.provenance(host.provenance);
+  return host;
+}
+
+LinearSpec read_linear(SectionReader in) {
+  LinearSpec linear;
+  in.number("step_s", linear.step_s);
+  in.number("floor_s", linear.floor_s);
+  in.provenance_of_optional(linear.provenance);
+  return linear;
+}
+
+BurstSpec read_burst(SectionReader in) {
+  BurstSpec burst;
+  in.number("seconds", burst.seconds);
+  in.number("speed", burst.speed);
+  in.provenance_of_optional(burst.provenance);
+  return burst;
+}
+
+// Rates that the file does not say are those of the GPU's compute capability; without the section, of the
+// shipped file of this GPU (kernels/families/rates.hpp).
+void read_rates(SectionReader in, Hardware& hardware, HardwareFaults& faults) {
+  using kernels::cuda::RateName;
+  for (const RateName& rate : kernels::cuda::rate_names) {
+    if (!rate.section.empty() && !in.table.has(std::string(rate.section))) continue;
+    in.attempt([&] {
+      const std::string key(rate.key);
+      const Table part = rate.section.empty() ? in.table : in.table.table(std::string(rate.section));
+      SectionReader(part, "rates", faults).attempt([&] {
+        if (!part.has(key)) return;
+        hardware.rates[rate.rate] = part.number(key);
+        if (!(hardware.rates[rate.rate] > 0)) part.fail(key, "must be above 0: " + std::string(rate.meaning));
+      });
+    });
+  }
+  in.provenance_of_optional(hardware.rates_provenance);
+}
+
+// What a section that every file has looks like.
+std::string section_example(std::string_view section) {
+  if (section == "node") return "gpus = 8, link_bytes_s = \"450GB/s\"";
+  if (section == "gpu")
+    return "name = \"H100\", sms = 132, compute_capability = 9.0, capacity_bytes = \"80G\", copy_bytes_s = "
+           "\"3TB/s\", peak_flops = { bf16 = \"989TFLOP/s\" }";
+  if (section == "host")
+    return "kernel_launch_s = 3e-6, communication_launch_s = 6e-6, copy_launch_s = 3e-6, launch_latency_s = "
+           "3e-6, dependency_s = 1.5e-6, sync_s = 8e-6, graph_launch_s = 10e-6, graph_node_s = 1e-6";
+  return "bytes = \"900M\"";
+}
+
+// The entries of a list of tables, each a section of its own.
+template <class Entry, class Read>
+void read_entries(const Table& root, const std::string& list, HardwareFaults& faults,
+                  std::vector<Entry>& entries, Read read) {
+  std::vector<Table> tables;
+  faults.attempt(list, [&] { tables = root.tables(list); });
+  for (std::size_t i = 0; i < tables.size(); ++i)
+    entries.push_back(read(SectionReader(tables[i], list + "." + std::to_string(i), faults)));
+}
+
+}  // namespace
+
+Hardware read_sections(const Table& table, HardwareFaults& faults) {
+  Hardware hardware;
+  const auto section = [&](const std::string& key, bool optional, auto read) {
+    faults.attempt(key, [&] {
+      const bool there = table.has(key);
+      if (!there && optional) return;
+      if (!there)
+        table.fail(key,
+                   "the section is missing: [" + key + "] " + section_example(key) +
+                       ", and origin = \"assumed\" with source, or \"measured\" with tool, machine, date");
+      SectionReader in(table.table(key), key, faults);
+      in.made_by_set = optional && table.is_made(key);
+      read(in);
+    });
+  };
+  section("node", false, [&](SectionReader& in) {
+    in.small("gpus", 1, hardware.node.gpus);
+    in.quantity("link_bytes_s", Quantity::bytes_s, hardware.node.link_bytes_s);
+    in.provenance(hardware.node.provenance);
+  });
+  section("network", true, [&](SectionReader& in) { hardware.network = read_network(in, faults); });
+  section("gpu", false, [&](SectionReader& in) { hardware.gpu = read_gpu(in); });
+  const GpuSpec& gpu = hardware.gpu;
+  hardware.rates = kernels::cuda::shipped_rates(gpu.name, gpu.sms, gpu.sm_major, gpu.sm_minor);
+  section("rates", true, [&](SectionReader& in) {
+    hardware.rates = kernels::cuda::shipped_rates(gpu.sm_major, gpu.sm_minor);
+    read_rates(in, hardware, faults);
+  });
+  section("host", false, [&](SectionReader& in) { hardware.host = read_host(in); });
+  section("linear", true, [&](SectionReader& in) { hardware.linear = read_linear(in); });
+  section("burst", true, [&](SectionReader& in) { hardware.burst = read_burst(in); });
+  section("fixed", false, [&](SectionReader& in) {
+    in.bytes("bytes", hardware.fixed_bytes);
+    in.provenance(hardware.fixed);
+  });
+  faults.attempt("environment", [&] {
+    const Table environment = table.table("environment");
+    for (const std::string& key : environment.keys())
+      hardware.environment.emplace_back(key, environment.text(key));
+  });
+  read_entries(table, "kernel", faults, hardware.kernels, read_kernel);
+  read_entries(table, "message", faults, hardware.messages, read_message);
+  read_entries(table, "interference", faults, hardware.interference, read_interference);
+  return hardware;
+}
+
+}  // namespace cplab

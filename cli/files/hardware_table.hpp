@@ -1,0 +1,72 @@
+// Parts of the reader of hardware files.
+#pragma once
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/files/toml_table.hpp"
+#include "cli/vocabulary.hpp"
+#include "sim/hardware.hpp"
+
+namespace cplab {
+
+// One of `values` by its name.
+template <class Enum, class Name>
+Enum choice(const Table& table, const char* key, const std::string& given, const std::vector<Enum>& values,
+            Name name_of) {
+  std::vector<std::string> legal;
+  for (const Enum& value : values) {
+    legal.emplace_back(name_of(value));
+    if (legal.back() == given) return value;
+  }
+  std::string message = "\"" + given + "\" is not legal; legal are";
+  for (const std::string& word : legal) message += " \"" + word + "\"";
+  table.fail(key, message + "; " + meant_value(key, given, legal));
+}
+
+// Reads on behind an error, so that all of a file's are told at once.
+class HardwareFaults {
+ public:
+  // `section` ("gpu", "message.3") is faulty if `read` throws an InputError, which is kept.
+  template <class Read>
+  void attempt(const std::string& section, Read read) {
+    try {
+      read();
+    } catch (const InputError& error) {
+      messages.emplace_back(error.what());
+      sections.insert(section);
+    }
+  }
+  std::vector<std::string> messages;
+  std::set<std::string> sections;
+};
+
+// All of a hardware file but its head (schema, include, name, notes), with every key asked for. Sections that
+// --set had to make may lack their origin. Throws nothing that `faults` can keep.
+Hardware read_sections(const Table& table, HardwareFaults& faults);
+
+// A hardware file, with what it includes laid under it.
+struct OpenedHardware {
+  Table table;
+  std::vector<std::string> files;  // itself, then what it includes, each before what that includes
+  std::vector<std::string> notes;  // of all of them, in this order
+  // Keys of sections that a file changes without saying where its numbers come from, and that file.
+  std::vector<std::pair<std::string, std::string>> changes;
+};
+// Throws InputError for a file that is missing, of a newer schema, or that includes itself.
+OpenedHardware open_hardware(const std::string& text, const std::string& file_name);
+// Their keys, of a file that was opened so: what stands in front of the sections.
+void know_head(const Table& table);
+// Writes into every [[message]] that does not say so the bandwidth of the link it was measured over, which is
+// that of the file as it stands: links that change below it then bound its flows.
+void keep_measured_links(Table& table);
+
+// compute_capability of [gpu], 9.0 or "9.0", to gpu.sm_major and sm_minor. Throws InputError.
+void read_capability(const Table& gpu_table, GpuSpec& gpu);
+
+// cut, chunk, sequences, states, results and the points of a class of linear attention. Throws InputError.
+void read_chunk_points(const Table& table, KernelTable& kernel);
+
+}  // namespace cplab

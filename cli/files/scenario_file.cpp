@@ -1,0 +1,341 @@
+// Reading order: unknown keys first (a misspelt key is the better message than the missing one), then types,
+// then ranges and combinations, then what only the registry knows (algorithm, placement, options).
+#include "cli/files/scenario_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include "algorithms/core/resolve.hpp"
+#include "cli/files/changes.hpp"
+#include "cli/files/scenario_choices.hpp"
+#include "cli/files/scenario_dynamic_mask.hpp"
+#include "cli/files/scenario_linear.hpp"
+#include "cli/files/scenario_words.hpp"
+#include "cli/vocabulary.hpp"
+
+namespace cplab {
+
+namespace {
+
+std::int64_t size(const Table& table, const char* key, std::int64_t high, const char* instead = "") {
+  if (!table.has(key)) {
+    table.fail(key, "missing; legal: an integer from 1 to " + std::to_string(high) +
+                        " (or a size such as \"128K\")" + instead);
+  }
+  return in_range(table, key, table.integer(key), 1, high);
+}
+
+void read_packed_lengths(const Table& table, Problem& problem) {
+  for (const char* key : {"batch", "sequence"}) {
+    if (table.has(key))
+      table.fail(key, std::string("goes without lengths: the lengths say how many sequences of which size") +
+                          (table.is_set(key) ? "; --set problem.sequence alone takes their place" : ""));
+  }
+  if (table.has("format") && problem.format != Format::thd) {
+    table.fail("format", "lengths mean packed sequences: legal with them is \"thd\" alone");
+  }
+  problem.format = Format::thd;
+  problem.packed = true;
+  problem.lengths = table.integers("lengths");
+  const auto count = static_cast<std::int64_t>(problem.lengths.size());
+  if (count < 1 || count > limits::sequences) {
+    table.fail("lengths", "must hold from 1 to " + std::to_string(limits::sequences) + " lengths");
+  }
+  for (const std::int64_t length : problem.lengths) in_range(table, "lengths", length, 0, limits::tokens);
+  problem.padded_lengths = problem.lengths;
+  if (!table.has("padded_lengths")) return;
+  problem.padded_lengths = table.integers("padded_lengths");
+  if (problem.padded_lengths.size() != problem.lengths.size()) {
+    table.fail("padded_lengths", "must hold as many entries as lengths (" + std::to_string(count) +
+                                     "), but holds " + std::to_string(problem.padded_lengths.size()));
+  }
+  for (std::size_t b = 0; b < problem.lengths.size(); ++b) {
+    if (problem.padded_lengths[b] < problem.lengths[b]) {
+      table.fail("padded_lengths", "entry " + std::to_string(b) + " is " +
+                                       std::to_string(problem.padded_lengths[b]) +
+                                       ", shorter than its length " + std::to_string(problem.lengths[b]));
+    }
+    in_range(table, "padded_lengths", problem.padded_lengths[b], 0, limits::tokens);
+  }
+}
+
+Problem read_problem(const Table& table) {
+  Problem problem;
+  constexpr std::array attentions{Attention::softmax, Attention::linear, Attention::dynamic_mask};
+  problem.attention =
+      attentions.at(word(table, "attention", {"softmax", "linear", "dynamic_mask"}, "softmax"));
+  problem.format = static_cast<Format>(word(table, "format", {"bshd", "sbhd", "thd"}, "bshd"));
+  if (table.has("lengths")) {
+    read_packed_lengths(table, problem);
+  } else {
+    if (table.has("padded_lengths")) table.fail("padded_lengths", "needs lengths beside it");
+    problem.batch = in_range(table, "batch", table.integer("batch", 1), 1, limits::sequences);
+    problem.sequence = size(table, "sequence", limits::tokens, "; or lengths instead of batch and sequence");
+    problem.lengths.assign(static_cast<std::size_t>(problem.batch), problem.sequence);
+    problem.padded_lengths = problem.lengths;
+  }
+  problem.heads = size(table, "heads", limits::heads);
+  problem.kv_heads = in_range(table, "kv_heads", table.integer("kv_heads", problem.heads), 1, limits::heads);
+  if (problem.heads % problem.kv_heads != 0) {
+    std::string divisors;
+    for (std::int64_t g = 1; g <= problem.heads; ++g) {
+      if (problem.heads % g == 0) divisors += (divisors.empty() ? "" : ", ") + std::to_string(g);
+    }
+    table.fail("kv_heads", "must divide heads = " + std::to_string(problem.heads) + ", but is " +
+                               std::to_string(problem.kv_heads) + "; legal: " + divisors);
+  }
+  problem.head_size = size(table, "head_size", limits::head_size);
+  problem.value_size =
+      in_range(table, "value_size", table.integer("value_size", problem.head_size), 1, limits::head_size);
+  constexpr DType dtypes[] = {DType::bf16, DType::fp16, DType::fp32, DType::fp64};
+  problem.dtype = dtypes[word(table, "dtype", {"bf16", "fp16", "fp32", "fp64"})];
+  problem.causal = word(table, "mask", {"full", "causal"}) == 1;
+  if (table.has("window")) {
+    const bool list = table.kind("window") == Table::Kind::list;
+    const auto window = list ? table.integers("window") : std::vector<std::int64_t>();
+    if (window.size() != 2 || window[0] < -1 || window[1] < -1) {
+      table.fail("window",
+                 "must be a list [left, right], each -1 (unlimited) or a count of tokens from 0 on");
+    }
+    problem.window = {window[0], window[1]};
+  }
+  problem.scale = table.number("scale", 1.0 / std::sqrt(static_cast<double>(problem.head_size)));
+  problem.max_logit = table.flag("max_logit", false);
+  const std::size_t direction =
+      word(table, "direction", {"forward", "forward+backward", "backward"}, "forward+backward");
+  problem.direction =
+      std::array{Direction::forward, Direction::forward_backward, Direction::backward}.at(direction);
+  read_linear(table, problem);
+  read_dynamic_mask(table, problem);
+  return problem;
+}
+
+std::vector<std::vector<int>> read_groups(const Table& table, const Parallel& parallel) {
+  const auto count = static_cast<std::size_t>(parallel.replicas);
+  const auto ranks = static_cast<std::size_t>(parallel.ranks);
+  std::vector<std::vector<int>> groups(count);
+  if (table.kind("groups") != Table::Kind::list) {
+    const bool strided = word(table, "groups", {"consecutive", "strided"}, "consecutive") == 1;
+    for (std::size_t g = 0; g < count; ++g) {
+      for (std::size_t p = 0; p < ranks; ++p) {
+        groups[g].push_back(static_cast<int>(strided ? p * count + g : g * ranks + p));
+      }
+    }
+    return groups;
+  }
+  const auto lists = table.integer_lists("groups");
+  const std::string shape = std::to_string(count) + " lists (replicas) of " + std::to_string(ranks) +
+                            " ranks, together every rank from 0 to " + std::to_string(parallel.world() - 1) +
+                            " once";
+  if (lists.size() != count) {
+    table.fail("groups", "must be " + shape + ", but holds " + std::to_string(lists.size()) + " lists");
+  }
+  std::set<std::int64_t> seen;
+  for (std::size_t g = 0; g < count; ++g) {
+    if (lists[g].size() != ranks) {
+      table.fail("groups", "must be " + shape + ", but list " + std::to_string(g) + " holds " +
+                               std::to_string(lists[g].size()) + " ranks");
+    }
+    for (const std::int64_t rank : lists[g]) {
+      if (rank < 0 || rank >= parallel.world()) {
+        table.fail("groups", "must be " + shape + ", but names rank " + std::to_string(rank));
+      }
+      if (!seen.insert(rank).second) {
+        table.fail("groups", "must be " + shape + ", but rank " + std::to_string(rank) + " is there twice");
+      }
+      groups[g].push_back(static_cast<int>(rank));
+    }
+  }
+  return groups;
+}
+
+Parallel read_parallel(const Table& table) {
+  Parallel parallel;
+  parallel.ranks = size(table, "ranks", limits::world);
+  parallel.replicas = in_range(table, "replicas", table.integer("replicas", 1), 1, limits::world);
+  if (parallel.world() > limits::world) {
+    table.fail("replicas", "ranks x replicas is " + std::to_string(parallel.world()) + "; at most " +
+                               std::to_string(limits::world) + " ranks are supported");
+  }
+  parallel.groups = read_groups(table, parallel);
+  if (table.has("homes")) {
+    const std::vector<std::int64_t> homes = table.integers("homes");
+    if (homes.empty()) table.fail("homes", "is empty; without this key sequences are shared out evenly");
+    for (const std::int64_t home : homes) {
+      // Which positions there are is resolve_homes' to say.
+      if (home < -1 || home >= limits::world)
+        table.fail("homes", "names " + std::to_string(home) + "; at most " + std::to_string(limits::world) +
+                                " ranks are supported, and -1 is a sequence that is cut");
+      parallel.homes.push_back(static_cast<int>(home));
+    }
+  }
+  return parallel;
+}
+
+SimulateSettings read_simulate(const Table& table) {
+  SimulateSettings settings;
+  settings.stepwise = word(table, "collective_model", {"curve", "stepwise"}, "curve") == 1;
+  settings.cuda_graph = table.flag("cuda_graph", false);
+  if (table.has("run_ahead")) settings.run_ahead = size(table, "run_ahead", std::int64_t{1} << 31);
+  if (table.has("iteration")) settings.iteration = size(table, "iteration", std::int64_t{1} << 31);
+  return settings;
+}
+
+std::string setting_text(const SettingValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* count = std::get_if<std::int64_t>(&value)) return std::to_string(*count);
+  return std::to_string(std::get<double>(value));
+}
+
+std::string toml_text(const SettingValue& value) {
+  if (!std::holds_alternative<std::string>(value)) return setting_text(value);
+  std::string text = "\"";
+  for (const char c : setting_text(value)) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + '"';
+}
+
+ScenarioFile read(Table table, const std::string& path, const std::vector<std::string>& sets, bool is_file) {
+  ScenarioFile file{path, std::move(table), {}, {}, {}, {}, {}, sets, {}};
+  const std::string file_algorithm = algorithm_of(file.table);
+  file.hardware_overrides = apply_changes(file.table, sets, file.notes);
+  const Table problem = file.table.table("problem");
+  const Table parallel = file.table.table("parallel");
+  const Table schedule = file.table.table("schedule");
+  const Table simulate = file.table.table("simulate");
+  const Table hardware = file.table.table("hardware");
+  (void)file.table.has("published");  // figures beside the scenario, for `reproduce` alone
+  for (const char* section : {"problem", "parallel", "simulate", "hardware"})
+    for (const std::string& key : legal_keys(section)) (void)file.table.table(section).has(key);
+  for (const std::string& key : schedule.keys()) (void)schedule.has(key);
+  file.table.finish();
+
+  file.scenario.problem = read_problem(problem);
+  file.scenario.parallel = read_parallel(parallel);
+  read_choices(file.table, file_algorithm, file.scenario, file.notes);
+  file.simulate = read_simulate(simulate);
+  if (hardware.has("file")) {
+    file.hardware_given = hardware.text("file");
+    file.hardware = find_hardware(hardware, is_file ? path : std::string());
+  }
+  file.asked = file.scenario.schedule;
+  try {
+    file.scenario = resolve(std::move(file.scenario));
+  } catch (const ScenarioError& error) {
+    file.fail(error);
+  }
+  note_window(file.scenario.problem, file.notes);
+  return file;
+}
+
+// An error that the file alone does not have names the --set without which it disappears, else all of them.
+ScenarioFile read_blaming_sets(const std::function<Table()>& open, const std::string& path,
+                               const std::vector<std::string>& sets, bool is_file) {
+  const auto reads = [&](const std::vector<std::string>& some) {
+    try {
+      (void)read(open(), path, some, is_file);
+      return true;
+    } catch (const InputError&) {
+      return false;
+    }
+  };
+  Table table = open();
+  try {
+    return read(std::move(table), path, sets, is_file);
+  } catch (const InputError& error) {
+    const std::string_view what = error.what();
+    if (sets.empty() || what.starts_with("--set ") || what.starts_with("--unset ") || !reads({})) throw;
+    std::string blamed, all;
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      std::vector<std::string> others = sets;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      if (reads(others)) blamed += (blamed.empty() ? "" : ", ") + option_text(sets[i]);
+      all += (all.empty() ? "" : ", ") + option_text(sets[i]);
+    }
+    throw InputError((blamed.empty() ? all : blamed) + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+void ScenarioFile::fail(const std::string& key, const std::string& message) const {
+  // A line of the file may be wrong only together with what --set says of another key: such settings are
+  // named.
+  std::string with;
+  const std::string section = key.substr(0, key.find('.') + 1);
+  for (const std::string& set : sets) {
+    if (!table.is_set(key) && is_of_section(set, section))
+      with += (with.empty() ? "" : ", ") + option_text(set);
+  }
+  table.fail(key, message + (with.empty() ? "" : "; with " + with));
+}
+
+void ScenarioFile::fail(const ScenarioError& error) const {
+  fail(error.key, error.what());
+}
+
+ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets) {
+  const std::string path = find_scenario(argument);
+  ScenarioFile file = read_blaming_sets([&] { return Table::open(path); }, path, sets, true);
+  file.argument = argument;
+  return file;
+}
+
+ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,
+                            const std::vector<std::string>& sets) {
+  return read_blaming_sets([&] { return Table::parse(text, file_name); }, file_name, sets, false);
+}
+
+ScenarioFile resolved_scenario(const std::string& file_name, Scenario scenario,
+                               const std::vector<ScenarioSection>& sections,
+                               const std::vector<std::string>& sets, const std::string& beside,
+                               const std::string& hardware_place) {
+  for (const std::string& set : sets) {
+    const bool legal =
+        set_keys({set}).size() == 1 && (is_of_section(set, "simulate.") || is_of_section(set, "hardware."));
+    if (!legal)
+      throw InputError(option_text(set) + ": " + file_name +
+                       " is taken as it is; legal beside it: --set of simulate.* and hardware.*");
+  }
+  // The sections as a file would say them, so that one reader reads them all.
+  std::string text;
+  std::vector<std::pair<std::string, std::string>> of_hardware;
+  for (const ScenarioSection& section : sections) {
+    if (section.name != "simulate" && section.name != "hardware") continue;
+    text += "[" + section.name + "]\n";
+    for (const auto& [key, value] : section.settings) {
+      if (section.name == "hardware" && key != "file")
+        of_hardware.emplace_back(key, setting_text(value));
+      else
+        text += key + " = " + toml_text(value) + "\n";
+    }
+  }
+  ScenarioFile file{file_name, Table::parse(text, file_name), std::move(scenario), {}, {}, {}, {}, sets, {}};
+  file.hardware_overrides = apply_changes(file.table, sets, file.notes);
+  for (const char* section : {"simulate", "hardware"})
+    for (const std::string& key : legal_keys(section)) (void)file.table.table(section).has(key);
+  file.table.finish();
+  file.simulate = read_simulate(file.table.table("simulate"));
+  const Table hardware = file.table.table("hardware");
+  if (!hardware.has("file")) return file;
+  file.hardware_given = hardware.text("file");
+  file.hardware = hardware_place.empty() ? find_hardware(hardware, beside) : find_hardware(hardware_place);
+  // Of the machine that it was written for, unless another one was set.
+  if (hardware.is_set("file")) return file;
+  const auto is_set = [&](const auto& own) {
+    return std::any_of(file.hardware_overrides.begin(), file.hardware_overrides.end(),
+                       [&](const auto& each) { return each.first == own.first; });
+  };
+  std::erase_if(of_hardware, is_set);
+  file.hardware_overrides.insert(file.hardware_overrides.begin(), of_hardware.begin(), of_hardware.end());
+  return file;
+}
+
+}  // namespace cplab

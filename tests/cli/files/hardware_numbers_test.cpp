@@ -1,0 +1,183 @@
+// Numbers of hardware files as a user meets them: implausible ones by file and by --set, and which of them a
+// time depends on.
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/files/hardware_file.hpp"
+#include "tests/cli/json_program.hpp"
+#include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
+
+using nlohmann::json;
+
+using cplab::testing::contains;
+
+namespace {
+
+json simulated_with(const std::vector<std::string>& sets) {
+  std::vector<std::string> arguments{"simulate", some_scenario, "--quiet"};
+  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+  return json_of(arguments);
+}
+
+}  // namespace
+
+TEST_CASE("an implausible number names its place and what was meant, by --set and in a file") {
+  for (const auto& [set, meant] :
+       {std::pair<std::string, std::string>{"hardware.node.link_bytes_s=450", "450e9"},
+        {"hardware.gpu.capacity_bytes=80", "80e9"},
+        {"hardware.gpu.peak_flops.bf16=989", "989e12"},
+        {"hardware.host.kernel_launch_s=3", "3e-6"},
+        {"hardware.gpu.copy_bytes_s=3.35", "3.35e12"}}) {
+    const ProgramResult result = run_cplab({"simulate", some_scenario, "--set", set});
+    CAPTURE(result.err);
+    CHECK(result.code == 2);
+    CHECK(result.err.find("cplab: --set " + set.substr(0, set.find('=')) + ": ") == 0);
+    CHECK(contains(result.err, "did you mean " + meant + " ("));
+  }
+  std::string text = read_file(CPLAB_TEST_SCENARIOS "/hardware/h100x8.toml");
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    return std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n') + 1;
+  };
+  const TemporaryFolder folder;
+  const auto error = [&] {
+    const std::string file = folder.write("machine.toml", text);
+    const ProgramResult result = run_cplab({"simulate", some_scenario, "--set", "hardware.file=" + file});
+    CHECK(result.code == 2);
+    return result.err.substr(7 + file.size());
+  };
+  const auto line = replace("link_bytes_s = 450e9", "link_bytes_s = 450");
+  CHECK(error().find(":" + std::to_string(line) + ": node.link_bytes_s: 450 bytes/s is in no machine") == 0);
+  replace("link_bytes_s = 450 ", "link_bytes_s = 450e9 ");
+  // A row: the first table of attend ten thousand times as fast.
+  replace("seconds = [4.4051e-04, 1.6890e-03, 1.4444e-02]", "seconds = [4.4051e-08, 1.6890e-07, 1.4444e-06]");
+  const std::string row = error();
+  CAPTURE(row);
+  CHECK(contains(row, "kernel[0]: class=attend dtype=bf16: batch 8, sequence 2048, heads 16"));
+  CHECK(contains(row, "beyond the peak of 989 TFLOP/s (gpu.peak_flops.bf16)"));
+}
+
+TEST_CASE("only numbers that a time depends on become assumed times") {
+  const json base = simulated_with({});
+  for (const char* set :
+       {"hardware.gpu.capacity_bytes=40G", "hardware.gpu.name=\"other\"", "hardware.gpu.peak_flops.bf16=2e15",
+        "hardware.gpu.source=\"me\"", "hardware.fixed.bytes=1G", "hardware.name=\"other\"",
+        "hardware.environment.driver=\"1\"", "hardware.kernel.0.variant=\"mine\"",
+        "hardware.message.0.source=\"mine\"", "hardware.network.max_nodes=3"}) {
+    CAPTURE(set);
+    std::vector<std::string> sets{set};
+    const bool network = contains(set, "network");
+    if (network) sets.insert(sets.end(), {"hardware.file=h100x64"});
+    const json result = simulated_with(sets);
+    const json& beside = network ? simulated_with({"hardware.file=h100x64"}) : base;
+    CHECK(result.at("time_s") == beside.at("time_s"));
+    CHECK(result.at("low_s") == beside.at("low_s"));
+    CHECK(result.at("high_s") == beside.at("high_s"));
+    CHECK(result.at("origins") == beside.at("origins"));
+  }
+  // What fits does depend on them.
+  CHECK(simulated_with({"hardware.gpu.capacity_bytes=40G"}).at("headroom_bytes") < base.at("headroom_bytes"));
+  // Those that times depend on widen the band.
+  for (const char* set :
+       {"hardware.gpu.copy_bytes_s=2e12", "hardware.kernel.0.seconds=[4.5e-4, 1.7e-3, 1.45e-2]"}) {
+    CAPTURE(set);
+    const json result = simulated_with({set});
+    CHECK(result.at("origins").at("assumed") > base.at("origins").at("assumed"));
+  }
+}
+
+TEST_CASE("an entry of a list that is set by hand is assumed, the others stay") {
+  using namespace cplab;
+  const std::string path = CPLAB_TEST_SCENARIOS "/hardware/h200x4-2026-11-21.toml";
+  const Hardware base = read_hardware(path);
+  REQUIRE(base.messages.size() >= 2);
+  REQUIRE(base.messages[0].provenance.origin == Origin::measured);
+  const Hardware one = read_hardware(path, {{"message.0.channels", "8"}, {"kernel.0.tile_rows", "64"}});
+  CHECK(one.messages[0].provenance.origin == Origin::assumed);
+  CHECK(one.messages[1].provenance.origin == base.messages[1].provenance.origin);
+  CHECK(one.kernels[0].provenance.origin == Origin::assumed);
+  CHECK(one.kernels[1].provenance.origin == base.kernels[1].provenance.origin);
+  const Hardware none = read_hardware(path, {{"kernel.0.l2", "warm"}});
+  CHECK(none.kernels[0].provenance.origin == base.kernels[0].provenance.origin);
+}
+
+TEST_CASE("a bandwidth that was set and changes nothing is said to, with what binds") {
+  const auto notes = [](std::vector<std::string> sets) {
+    std::string text;
+    sets.insert(sets.end(), {"schedule.transport=nccl", "schedule.channels=nccl"});  // whose curves are below
+    const json result = simulated_with(sets);
+    for (const json& note : result.at("notes")) {
+      const bool of_machine = contains(note.get<std::string>(), "attention is timed by the kernels of cuDNN");
+      if (!of_machine) text += note.get<std::string>() + "\n";
+    }
+    return text;
+  };
+  CHECK(notes({}).empty());
+  const std::string faster = notes({"hardware.node.link_bytes_s=900e9"});
+  CHECK(faster.find(
+            "hardware.node.link_bytes_s=900e9 changes no time: the message curves bind, through which a "
+            "rank sends at most 2.41e+11 bytes/s") == 0);
+  // What the note says is true: the time does not change.
+  CHECK(simulated_with({"hardware.node.link_bytes_s=900e9"}).at("time_s") == simulated_with({}).at("time_s"));
+  // A link below the cap binds; the total shows it where communication is exposed.
+  CHECK(notes({"hardware.node.link_bytes_s=100e9", "parallel.placement=contiguous"}).empty());
+  CHECK(
+      contains(notes({"hardware.node.link_bytes_s=200e9", "problem.direction=forward"}), "at most 1.65e+11"));
+  CHECK(contains(notes({"hardware.file=h100x64", "hardware.network.nic_bytes_s=100e9"}),
+                 "no message of this plan goes over the network"));
+  const std::vector<std::string> far{"hardware.file=h100x64", "parallel.ranks=16"};
+  CHECK(contains(notes({far[0], far[1], "hardware.network.nic_bytes_s=100e9"}), "the message curves bind"));
+  CHECK(notes({far[0], far[1], "hardware.network.nic_bytes_s=1e9"}).empty());
+  // On stderr too.
+  const ProgramResult said =
+      run_cplab({"simulate", some_scenario, "--set", "hardware.node.link_bytes_s=900e9"});
+  CHECK(contains(said.err, "note: hardware.node.link_bytes_s=900e9 changes no time"));
+}
+
+TEST_CASE("a table of linear attention: its keys are read, and what is wrong with them is named") {
+  const std::string machine = read_file(CPLAB_TEST_SCENARIOS "/hardware/h100x8.toml");
+  const auto with = [&](const std::string& keys) {
+    return cplab::parse_hardware(
+        machine + "\n[[kernel]]\n" + keys + "\norigin = \"assumed\"\nsource = \"by hand\"\n", "machine.toml");
+  };
+  const std::string point =
+      "dtype = \"bf16\"\nhead_size = 128\nvalue_size = 64\ntokens = [4096, 65536]\n"
+      "heads = [16, 16]\nseconds = [20e-6, 200e-6]\n";
+  const cplab::Hardware hardware = with(
+      "class = \"inter\"\ncut = \"serial\"\nchunk = 64\nsequences = 2\nstates = [\"carry\", \"state\"]\n" +
+      point);
+  const cplab::KernelTable& table = hardware.kernels.back();
+  CHECK(table.kind == cplab::OpKind::inter);
+  CHECK(table.cut == cplab::ChunkWork::serial);
+  CHECK(table.chunk == 64);
+  CHECK(table.sequences == 2);
+  CHECK(table.states == std::vector{cplab::Operand::state, cplab::Operand::carry});
+  CHECK(table.points.size() == 2);
+  CHECK(table.points[1].sequence == 65536);
+  const auto message = [&](const std::string& keys) {
+    try {
+      (void)with(keys + point);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(contains(message("class = \"inter\"\n"), "names the states that the class inter has"));
+  CHECK(contains(message("class = \"local\"\nstates = [\"dstate\"]\n"), "\"dstate\" is not legal"));
+  CHECK(contains(message("class = \"local\"\ncut = \"fused\"\n"),
+                 "\"fused\" is not legal; legal are \"blocked\""));
+  CHECK(contains(message("class = \"local\"\nsequences = 3\n"), "tokens must be a multiple of sequences"));
+  CHECK(contains(message("class = \"combine\"\n"), "bytes"));
+  CHECK(contains(message("class = \"scan\"\n"), "names the states that the class scan has"));
+  CHECK(contains(message("class = \"scan\"\nstates = [\"final_state\"]\n"), "which a scan works on"));
+  const std::string inter = "class = \"inter\"\nstates = [\"carry\"]\n";
+  CHECK(message(inter + "results = [\"dq\"]\n").empty());
+  CHECK(contains(message(inter + "results = [\"dk\"]\n"), "dk and dv \"dstate\" or \"dcarry\""));
+  CHECK(contains(message(inter + "results = [\"out\", \"dq\"]\n"), "or the last three"));
+}
