@@ -121,26 +121,4 @@ std::vector<std::pair<kernels::View, kernels::View>> matching_pieces(
   return out;
 }
 
-void launch(const kernels::Tiles& tiles, const kernels::LinearTiles& linear_tiles, const KernelCall& call) {
-  struct Visitor {
-    const kernels::Tiles& t;
-    const kernels::LinearTiles& l;
-    void operator()(const kernels::Attend& c) const { t.attend(c); }
-    void operator()(const kernels::AttendBackward& c) const { t.attend_backward(c); }
-    void operator()(const kernels::Merge& c) const { t.merge(c); }
-    void operator()(const kernels::MergeLse& c) const { t.merge_lse(c); }
-    void operator()(const kernels::Rescale& c) const { t.rescale(c); }
-    void operator()(const kernels::Rowwise& c) const { t.rowwise(c); }
-    void operator()(const kernels::LinearLocal& c) const { l.local(c); }
-    void operator()(const kernels::LinearLocalBackward& c) const { l.local_backward(c); }
-    void operator()(const kernels::LinearState& c) const { l.state(c); }
-    void operator()(const kernels::LinearScan& c) const { l.scan(c); }
-    void operator()(const kernels::LinearCombine& c) const { l.combine(c); }
-    void operator()(const kernels::LinearInter& c) const { l.inter(c); }
-    void operator()(const kernels::MaskedAttend& c) const { kernels::masked_attend_cpu(c); }
-    void operator()(const kernels::MaskedAttendBackward& c) const { kernels::masked_attend_backward_cpu(c); }
-  };
-  std::visit(Visitor{tiles, linear_tiles}, call);
-}
-
 }  // namespace cplab

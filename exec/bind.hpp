@@ -13,7 +13,6 @@
 #include "calls/converter.hpp"
 #include "calls/kernel_call.hpp"
 #include "kernels/kernels.hpp"
-#include "kernels/linear.hpp"
 #include "plan/finding.hpp"
 #include "plan/plan.hpp"
 
@@ -101,8 +100,5 @@ void require_fitting(const MessageEnd& from, const MessageEnd& into);
 std::vector<std::pair<kernels::View, kernels::View>> matching_pieces(
     const Binder& from_binder, const Operation& from_operation, const View& from, const Binder& into_binder,
     const Operation& into_operation, const View& into);
-
-// Calls the entry of either table that the call is for.
-void launch(const kernels::Tiles& tiles, const kernels::LinearTiles& linear_tiles, const KernelCall& call);
 
 }  // namespace cplab

@@ -64,7 +64,16 @@ void check_call(const MaskedAttend&);
 void check_call(const MaskedAttendBackward&);
 void check_call(const SelectKeys&);
 
-// On the CPU (Eigen). skips = false computes every block, to show that it makes no difference.
+// The table a device offers.
+struct MaskedTiles {
+  void (*attend)(const MaskedAttend&);
+  void (*attend_backward)(const MaskedAttendBackward&);
+};
+
+// Correct tiles on the CPU (Eigen). Each throws std::invalid_argument as check_call does.
+const MaskedTiles& cpu_masked_tiles();
+
+// Those tiles alone. skips = false computes every block, to show that it makes no difference.
 void masked_attend_cpu(const MaskedAttend&, bool skips = true);
 void masked_attend_backward_cpu(const MaskedAttendBackward&, bool skips = true);
 void select_keys_cpu(const SelectKeys&);

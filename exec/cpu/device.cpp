@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <variant>
 #include <vector>
 
 #include "derive/arena.hpp"
@@ -14,13 +15,35 @@ namespace cplab {
 
 static_assert(red_zone_bytes % arena_alignment == 0);
 
+void launch(const CpuTables& tables, const KernelCall& call) {
+  struct Visitor {
+    const kernels::Tiles& t;
+    const kernels::LinearTiles& l;
+    const kernels::MaskedTiles& m;
+    void operator()(const kernels::Attend& c) const { t.attend(c); }
+    void operator()(const kernels::AttendBackward& c) const { t.attend_backward(c); }
+    void operator()(const kernels::Merge& c) const { t.merge(c); }
+    void operator()(const kernels::MergeLse& c) const { t.merge_lse(c); }
+    void operator()(const kernels::Rescale& c) const { t.rescale(c); }
+    void operator()(const kernels::Rowwise& c) const { t.rowwise(c); }
+    void operator()(const kernels::LinearLocal& c) const { l.local(c); }
+    void operator()(const kernels::LinearLocalBackward& c) const { l.local_backward(c); }
+    void operator()(const kernels::LinearState& c) const { l.state(c); }
+    void operator()(const kernels::LinearScan& c) const { l.scan(c); }
+    void operator()(const kernels::LinearCombine& c) const { l.combine(c); }
+    void operator()(const kernels::LinearInter& c) const { l.inter(c); }
+    void operator()(const kernels::MaskedAttend& c) const { m.attend(c); }
+    void operator()(const kernels::MaskedAttendBackward& c) const { m.attend_backward(c); }
+  };
+  std::visit(Visitor{tables.tiles, tables.linear, tables.masked}, call);
+}
+
 void CpuDevice::Free::operator()(std::byte* memory) const {
   ::operator delete (memory, std::align_val_t{static_cast<std::size_t>(arena_alignment)});
 }
 
-CpuDevice::CpuDevice(std::int64_t arena_bytes, const kernels::Tiles& tiles,
-                     const kernels::LinearTiles& linear_tiles)
-    : arena_bytes_(arena_bytes), tiles_(tiles), linear_tiles_(linear_tiles) {
+CpuDevice::CpuDevice(std::int64_t arena_bytes, const CpuTables& tables)
+    : arena_bytes_(arena_bytes), tables_(tables) {
   const auto size = static_cast<std::size_t>(arena_bytes + 2 * red_zone_bytes);
   memory_.reset(static_cast<std::byte*>(
       ::operator new (size, std::align_val_t{static_cast<std::size_t>(arena_alignment)})));
@@ -29,7 +52,7 @@ CpuDevice::CpuDevice(std::int64_t arena_bytes, const kernels::Tiles& tiles,
 }
 
 void CpuDevice::launch(const KernelCall& call, Lane) {
-  cplab::launch(tiles_, linear_tiles_, call);
+  cplab::launch(tables_, call);
 }
 
 void CpuDevice::move(const kernels::View& from, const kernels::View& into, Lane) {

@@ -4,13 +4,26 @@
 #include <memory>
 
 #include "exec/device.hpp"
+#include "kernels/kernels.hpp"
+#include "kernels/linear.hpp"
+#include "kernels/masked.hpp"
 
 namespace cplab {
 
+// The tiles that a device computes with, a table for each kind of attention.
+struct CpuTables {
+  const kernels::Tiles& tiles = kernels::cpu_tiles();
+  const kernels::LinearTiles& linear = kernels::cpu_linear_tiles();
+  const kernels::MaskedTiles& masked = kernels::cpu_masked_tiles();
+};
+
+// Calls the entry that the call is for.
+void launch(const CpuTables& tables, const KernelCall& call);
+
 class CpuDevice final : public Device {
  public:
-  // An arena of `arena_bytes`, all NaN. Both tables outlive the device.
-  CpuDevice(std::int64_t arena_bytes, const kernels::Tiles& tiles, const kernels::LinearTiles& linear_tiles);
+  // An arena of `arena_bytes`, all NaN. The tables outlive the device.
+  CpuDevice(std::int64_t arena_bytes, const CpuTables& tables);
 
   std::byte* base() override { return arena_; }
   void launch(const KernelCall& call, Lane lane) override;
@@ -25,8 +38,7 @@ class CpuDevice final : public Device {
   std::unique_ptr<std::byte, Free> memory_;
   std::byte* arena_ = nullptr;
   std::int64_t arena_bytes_ = 0;
-  const kernels::Tiles& tiles_;
-  const kernels::LinearTiles& linear_tiles_;
+  CpuTables tables_;
 };
 
 }  // namespace cplab

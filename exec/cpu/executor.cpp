@@ -31,11 +31,11 @@ CpuExecutor::CpuExecutor(const Plan& plan, const CpuOptions& options)
                           std::to_string(static_cast<std::int64_t>(bytes / (1 << 20))) + " MiB, and " +
                           memory.source + " leaves " + std::to_string(memory.bytes >> 20) + " MiB");
   }
-  const kernels::Tiles& tiles = options.tiles != nullptr ? *options.tiles : kernels::cpu_tiles();
-  const kernels::LinearTiles& linear_tiles =
-      options.linear_tiles != nullptr ? *options.linear_tiles : kernels::cpu_linear_tiles();
+  const CpuTables tables{
+      options.tiles != nullptr ? *options.tiles : kernels::cpu_tiles(),
+      options.linear_tiles != nullptr ? *options.linear_tiles : kernels::cpu_linear_tiles()};
   for (const RankPlan& rank : plan.ranks) {
-    state_->ranks.push_back(std::make_unique<RankState>(rank, plan.scenario.problem, tiles, linear_tiles));
+    state_->ranks.push_back(std::make_unique<RankState>(rank, plan.scenario.problem, tables));
   }
 }
 

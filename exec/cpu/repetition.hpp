@@ -23,10 +23,8 @@ namespace cplab {
 
 // What outlives a repetition: the rank's memory, and its plan as kernel calls on that memory.
 struct RankState {
-  RankState(const RankPlan& plan, const Problem& problem, const kernels::Tiles& tiles,
-            const kernels::LinearTiles& linear_tiles)
-      : device(plan.arena_bytes, tiles, linear_tiles),
-        binder(plan, problem.dtype, device.base(), problem.slopes) {}
+  RankState(const RankPlan& plan, const Problem& problem, const CpuTables& tables)
+      : device(plan.arena_bytes, tables), binder(plan, problem.dtype, device.base(), problem.slopes) {}
   CpuDevice device;
   Binder binder;
 };

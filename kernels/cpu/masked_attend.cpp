@@ -83,4 +83,10 @@ void masked_attend_cpu(const MaskedAttend& call, bool skips) {
   wide ? MaskedTile<double>(call, skips).run() : MaskedTile<float>(call, skips).run();
 }
 
+const MaskedTiles& cpu_masked_tiles() {
+  static const MaskedTiles tiles{[](const MaskedAttend& call) { masked_attend_cpu(call); },
+                                 [](const MaskedAttendBackward& call) { masked_attend_backward_cpu(call); }};
+  return tiles;
+}
+
 }  // namespace cplab::kernels
