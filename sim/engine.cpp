@@ -42,6 +42,7 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
       walk_(plan, between_layers(plan.scenario.schedule)),
       lane_slot_(number_lanes(plan)),
       lanes_(1 + *std::max_element(lane_slot_.begin(), lane_slot_.end())),
+      fabric_(make_fabric(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_))),
       hosts_(plan.ranks.size()),
       lane_runs_(plan.ranks.size() * static_cast<std::size_t>(lanes_)),
       gpus_(plan.ranks.size(),
@@ -49,13 +50,11 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
                             slowdowns_, options.nccl_cluster)),
       wake_us_(plan.ranks.size(), std::numeric_limits<double>::infinity()),
       flows_(
-          make_fabric(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_)),
-          [this](FlowEngine::Token t) { on_timer(t); },
+          fabric_, [this](FlowEngine::Token t) { on_timer(t); },
           [this](FlowEngine::Token t) {
             flow_over(static_cast<std::uint32_t>(t));
             drain();
           }) {
-  fabric_ = make_fabric(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_));
   lane_of_.reserve(times.size());
   calls_.reserve(plan.ranks.size());
   for (const RankPlan& rank : plan.ranks) {

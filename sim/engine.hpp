@@ -198,11 +198,11 @@ class Engine {
   std::span<Cause> causes_;
   std::int64_t run_ahead_ = 0;
 
-  Fabric fabric_;
   Slowdowns slowdowns_;
   Walk walk_;
   std::vector<int> lane_slot_;  // by kind * 256 + index; -1: not used
   int lanes_ = 0;
+  Fabric fabric_;
   std::vector<std::uint8_t> lane_of_;  // by operation, as times_
   std::vector<Host> hosts_;
   std::vector<std::vector<Completion>>
