@@ -32,7 +32,7 @@ Hardware some_hopper() {
 Hardware machine_asked(const ScenarioFile& file) {
   if (file.hardware.empty()) return some_hopper();
   try {
-    return read_hardware_of(file);
+    return machine_of(file);
   } catch (const InputError&) {  // simulate says what is wrong with it
     return some_hopper();
   }

@@ -96,7 +96,7 @@ VariantChoice choice_of_run(const ScenarioFile& file) {
 
 Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progress) {
   require_machine(file);
-  Hardware hardware = read_hardware_of(file);
+  Hardware hardware = machine_of(file);
   hardware.choice = choice_of_run(file);
   Prediction prediction = [&] {
     try {

@@ -29,7 +29,7 @@ void note_unused(ScenarioFile& file, const std::string& command, Reads reads, bo
   if (!reads.hardware) {
     const char* why = "which knows no machine; simulate and show do";
     if (!file.hardware.empty() && !file.hardware_overrides.empty()) {
-      (void)read_hardware_of(file);  // errors in it are reported even where it is not used
+      (void)machine_of(file);  // errors in it are reported even where it is not used
     }
     if (file.table.is_set("hardware.file")) note(by_option ? "--hardware" : "--set hardware.file", why);
     for (const auto& [key, value] : file.hardware_overrides) note(hardware_option(key, value), why);
@@ -64,7 +64,7 @@ Scenario on_machine(const ScenarioFile& file) {
   Scenario scenario = file.scenario;
   std::vector<int>& islands = scenario.parallel.islands;
   if (islands.empty() && !file.hardware.empty())
-    islands = islands_of(read_hardware_of(file), static_cast<int>(scenario.parallel.world()));
+    islands = islands_of(machine_of(file), static_cast<int>(scenario.parallel.world()));
   return scenario;
 }
 

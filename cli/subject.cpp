@@ -135,23 +135,26 @@ ScenarioFile read_subject(const Arguments& arguments, Takes takes) {
 }
 
 ScenarioFile reread(const ScenarioFile& file, const std::vector<std::string>& changes) {
-  return file.text.empty() ? read_scenario(file.argument, changes)
-                           : parse_scenario(file.text, file.path, changes);
+  ScenarioFile again = file.text.empty() ? read_scenario(file.argument, changes)
+                                         : parse_scenario(file.text, file.path, changes);
+  again.machines = file.machines;
+  return again;
 }
 
 Given given_of(const ScenarioFile& file) {
   Given given{file.argument,         file.files,   set_keys(file.sets),
               unset_keys(file.sets), file.options, file.read_notes};
-  if (!file.hardware.empty())
-    given.files.push_back({"hardware", file.hardware_given, hardware_hash(file.hardware)});
+  if (!file.hardware.empty()) {
+    const auto read = file.machines->find({file.hardware, file.hardware_overrides});
+    given.files.push_back(
+        {"hardware", file.hardware_given,
+         read == file.machines->end() ? hardware_hash(file.hardware) : read->second.sha256});
+  }
   return given;
 }
 
 std::string hardware_hash(const std::string& path) {
-  std::string all = read_text_file(path);
-  const std::vector<std::string> files = open_hardware(all, path).files;
-  for (std::size_t i = 1; i < files.size(); ++i) all += read_text_file(files[i]);
-  return sha256(all);
+  return sha256(open_hardware(read_text_file(path), path).text);
 }
 
 }  // namespace cplab

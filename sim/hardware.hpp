@@ -213,7 +213,7 @@ struct Hardware {
   Provenance rates_provenance;
   std::string kernels_of;          // the library whose attention kernels the tables time; empty: our own
   std::vector<std::string> notes;  // to be said with every answer
-  std::vector<std::string> files;  // it was read from: its own, then those that it includes
+  std::string sha256;              // of its file and, behind it, of those that it includes
 
   // The memory that the kernel curves were measured with, where `gpu` was changed since; 0: the same.
   double curve_copy_bytes_s = 0;

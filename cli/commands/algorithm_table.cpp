@@ -151,7 +151,7 @@ std::string reason_of(const std::string& message, const std::vector<std::string>
 class AlgorithmTable {
  public:
   AlgorithmTable(const Arguments& arguments, ScenarioFile file)
-      : file_(std::move(file)), hardware_(read_hardware_of(file_)) {
+      : file_(std::move(file)), hardware_(machine_of(file_)) {
     hardware_.choice = choice_of_simulation(arguments, hardware_, file_.notes);
     for (std::string& note : machine_notes(file_.scenario.problem, hardware_))
       file_.notes.push_back(std::move(note));

@@ -15,6 +15,7 @@
 #include "cli/memory_need.hpp"
 #include "cli/prediction.hpp"
 #include "cli/session.hpp"
+#include "cli/subject.hpp"
 #include "cli/verify/verify.hpp"
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
@@ -40,23 +41,23 @@ std::vector<std::string> with(std::vector<std::string> sets, const std::vector<s
   return sets;
 }
 
-bool verify_small(const std::vector<std::string>& sets, std::uint64_t seed) {
-  const ScenarioFile file = read_scenario(scenario_name, with(sets, small_size));
+bool verify_small(const ScenarioFile& whole, const std::vector<std::string>& sets, std::uint64_t seed) {
+  const ScenarioFile file = reread(whole, with(sets, small_size));
   const Plan plan = plan_of(file, PlanUse::check);
   VerifyOptions options;
   options.execution.order = {true, seed};
   return verify(plan, random_inputs(file.scenario.problem, seed), options).ok();
 }
 
-DemoRow demo_row(const std::vector<std::string>& sets, std::uint64_t seed) {
+DemoRow demo_row(const ScenarioFile& whole, const std::vector<std::string>& sets, std::uint64_t seed) {
   DemoRow row;
-  const ScenarioFile file = read_scenario(scenario_name, sets);
+  const ScenarioFile file = reread(whole, sets);
   const Plan plan = plan_of(file, PlanUse::check);
   row.prediction = predict(file, plan);
   for (const RankFigures& rank : row.prediction.figures.ranks) {
     row.exposed_s = std::max(row.exposed_s, rank.exposed_communication_s);
   }
-  row.verified = check(plan).ok() && verify_small(sets, seed);
+  row.verified = check(plan).ok() && verify_small(whole, sets, seed);
   return row;
 }
 
@@ -185,7 +186,8 @@ int command_demo(const Arguments& arguments, Console& console) {
   for (const char* kv_slots : {"2", "3", "all"}) {
     for (const char* placement : {"contiguous", "zigzag", "striped"}) {
       progress.stage(fmt::format("kv_slots {}, {}: row {} of 9", kv_slots, placement, rows.size() + 1));
-      rows.push_back(demo_row(with(sets, {std::string("schedule.kv_slots=") + kv_slots,
+      rows.push_back(demo_row(file,
+                              with(sets, {std::string("schedule.kv_slots=") + kv_slots,
                                           std::string("parallel.placement=") + placement}),
                               seed));
       rows.back().kv_slots = kv_slots;

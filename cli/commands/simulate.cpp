@@ -36,7 +36,7 @@ bool has_collective(const Plan& plan) {
 
 int simulate_file(const Arguments& arguments, ScenarioFile file, Console& console) {
   require_machine(file);
-  file.choice = choice_of_simulation(arguments, read_hardware_of(file), file.notes);
+  file.choice = choice_of_simulation(arguments, machine_of(file), file.notes);
   const Fault* fault = fault_of(arguments);
   Progress progress(console, "building the plan");
   Plan plan = plan_of(file, PlanUse::simulate);

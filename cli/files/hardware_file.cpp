@@ -8,6 +8,7 @@
 
 #include "cli/files/changes.hpp"
 #include "cli/files/hardware_table.hpp"
+#include "cli/files/sha256.hpp"
 #include "cli/files/text_file.hpp"
 #include "cli/files/toml_table.hpp"
 #include "sim/plausible.hpp"
@@ -144,7 +145,7 @@ class Reader {
           hardware.notes.push_back("network.nic_bytes_s = " + said);
     }
     for (const std::string& note : opened_.notes) hardware.notes.push_back(hardware.name + ": " + note);
-    hardware.files = opened_.files;
+    hardware.sha256 = cplab::sha256(opened_.text);
   }
 
   static void drop_missing_network(HardwareFaults& faults) {
@@ -261,12 +262,14 @@ std::string with_section(std::string message) {
   return message;
 }
 
-Hardware read_hardware_of(const ScenarioFile& file) {
+const Hardware& machine_of(const ScenarioFile& file) {
+  const auto key = std::pair(file.hardware, file.hardware_overrides);
+  if (const auto known = file.machines->find(key); known != file.machines->end()) return known->second;
   const auto whole_key = [](const std::string& message) {
     return message.starts_with("--set ") || message.starts_with("--unset ") ? with_section(message) : message;
   };
   try {
-    return read_hardware(file.hardware, file.hardware_overrides);
+    return file.machines->emplace(key, read_hardware(file.hardware, file.hardware_overrides)).first->second;
   } catch (const InputErrors& errors) {
     std::vector<std::string> messages = errors.messages;
     for (std::string& message : messages) message = whole_key(message);

@@ -23,8 +23,8 @@ Hardware parse_hardware(const std::string& text, const std::string& file_name,
                         const HardwareOverrides& overrides = {});
 
 // The machine that a scenario names, with its --set hardware.KEY: errors say "--set hardware.KEY". The
-// scenario names one.
-Hardware read_hardware_of(const ScenarioFile&);
+// scenario names one. Read where it is asked for first, and valid as long as a copy of the scenario's file.
+const Hardware& machine_of(const ScenarioFile&);
 // "--set gpu.sms" is "--set hardware.gpu.sms" to the user.
 std::string with_section(std::string message);
 

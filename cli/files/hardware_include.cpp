@@ -90,7 +90,7 @@ std::string canonical(const std::string& path) {
 
 OpenedHardware open_chain(const std::string& text, const std::string& file_name,
                           std::vector<std::string> chain) {
-  OpenedHardware opened{Table::parse(text, file_name), {file_name}, {}, {}};
+  OpenedHardware opened{Table::parse(text, file_name), text, {}, {}};
   Table& table = opened.table;
   require_schema(table);
   if (table.has("note")) opened.notes.push_back(table.text("note"));
@@ -125,7 +125,7 @@ OpenedHardware open_chain(const std::string& text, const std::string& file_name,
   }
   for (std::string& key : table.lay_over(lower.table, overlay_rules()))
     opened.changes.emplace_back(std::move(key), file_name);
-  opened.files.insert(opened.files.end(), lower.files.begin(), lower.files.end());
+  opened.text += lower.text;
   opened.notes.insert(opened.notes.end(), lower.notes.begin(), lower.notes.end());
   return opened;
 }

@@ -50,7 +50,7 @@ Hardware read_sections(const Table& table, HardwareFaults& faults);
 // A hardware file, with what it includes laid under it.
 struct OpenedHardware {
   Table table;
-  std::vector<std::string> files;  // itself, then what it includes, each before what that includes
+  std::string text;                // its own and, behind it, that of each file that it includes
   std::vector<std::string> notes;  // of all of them, in this order
   // Keys of sections that a file changes without saying where its numbers come from, and that file.
   std::vector<std::pair<std::string, std::string>> changes;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,9 @@ struct SimulateSettings {
   std::int64_t run_ahead = 0;  // operations; 0: what the hardware file says
   std::int64_t iteration = 0;  // since the GPUs were idle; 0: one of many
 };
+
+// Machines by hardware file and what --set changes of it.
+using Machines = std::map<std::pair<std::string, std::vector<std::pair<std::string, std::string>>>, Hardware>;
 
 struct ScenarioFile {
   std::string path;  // of the file that was read
@@ -46,6 +50,8 @@ struct ScenarioFile {
   // The options of [schedule] that somebody set, before resolve() added the others; of a plan or a result,
   // which has all of them, none.
   std::optional<Schedule> asked = {};
+  // Those that were read (machine_of). Copies share them, and what is read again with other changes.
+  std::shared_ptr<Machines> machines = std::make_shared<Machines>();
   // Of a plan file, until plan_of takes it.
   std::shared_ptr<Plan> plan = {};
 

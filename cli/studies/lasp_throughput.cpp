@@ -15,6 +15,7 @@
 #include "cli/studies/lasp_benchmark.hpp"
 #include "cli/studies/lasp_source.hpp"
 #include "cli/studies/reproduce.hpp"
+#include "cli/subject.hpp"
 #include "report/table.hpp"
 #include "sim/simulate.hpp"
 
@@ -59,22 +60,22 @@ struct ThroughputRows {
   CheckResult scan, right_scan;  // of the forward: with the method's fault, and without
 };
 
-ThroughputRows simulated(const std::string& file, const std::vector<std::string>& sets,
+ThroughputRows simulated(const ScenarioFile& original, const std::vector<std::string>& sets,
                          const PublishedTable& table, const Method& method, const Source& source) {
   std::vector<std::string> with = sets;
   with.insert(with.end(), {fmt::format("parallel.ranks={}", table.ranks),
                            fmt::format("parallel.replicas={}", table.replicas),
                            fmt::format("problem.batch={}", table.batch), "hardware.file=" + table.hardware});
   with.insert(with.end(), method.sets.begin(), method.sets.end());
-  ScenarioFile scenario = read_scenario(file, with);
+  ScenarioFile scenario = reread(original, with);
   const Problem& problem = scenario.scenario.problem;
   const std::int64_t rows = problem.sequence / table.ranks;
   // The kernels' own blocks: 256 tokens, or what there is up to 128.
   if (scenario.scenario.schedule.find("chunk")) {
     with.push_back(fmt::format("schedule.chunk={}", rows > 128 ? 256 : rows));
-    scenario = read_scenario(file, with);
+    scenario = reread(original, with);
   }
-  Hardware hardware = read_hardware_of(scenario);
+  Hardware hardware = machine_of(scenario);
   hardware.host.kernel_launch_s = source.value("launch_s");
   hardware.host.communication_launch_s = source.value("communication_s");
   LaspKernels kernels{source.value("iteration_s"), source.value("floor_s"), source.value("host_bytes_s"), 0};
@@ -98,7 +99,7 @@ ThroughputRows simulated(const std::string& file, const std::vector<std::string>
     if (!method.fault.empty() && table.ranks >= method.fault_from_ranks) {
       const Fault* fault = find_fault(method.fault);
       if (fault == nullptr || fault->mutate == nullptr)
-        throw InputError(file + ": " + method.fault + " is no fault of plans");
+        throw InputError(original.argument + ": " + method.fault + " is no fault of plans");
       fault->mutate(plan);
       result.with_fault = true;
     }
@@ -234,7 +235,6 @@ ReproduceReport reproduce_lasp_throughput(const std::string& file, const std::ve
   const Problem& problem = original.scenario.problem;
   ReproduceReport report;
   report.name = "lasp-throughput";
-  report.header = header_of(original);
   report.about = fmt::format("{} tokens a sequence, {} heads of {} and {}, {}; tokens of the whole job",
                              problem.sequence, problem.heads, problem.head_size, problem.value_size,
                              name(problem.dtype));
@@ -251,7 +251,7 @@ ReproduceReport reproduce_lasp_throughput(const std::string& file, const std::ve
           fmt::format("{}, DP {} SP {}, {}", table.name, table.replicas, table.ranks, wanted);
       progress.stage(where);
       const double tokens = static_cast<double>(table.batch * problem.sequence);
-      const ThroughputRows rows = simulated(file, sets, table, *method, source);
+      const ThroughputRows rows = simulated(original, sets, table, *method, source);
       if (rows.with_fault) over_the_wire.push_back(about_fault(where, *method, rows));
       if (table.ranks > 8) over_the_wire.push_back(about_wire(where, rows, 1e-6 * tokens / table.forward[m]));
       for (const bool both : {false, true}) {
@@ -264,6 +264,7 @@ ReproduceReport reproduce_lasp_throughput(const std::string& file, const std::ve
       }
     }
   }
+  report.header = header_of(original);
   for (const char* name : parameter_names)
     report.notes.push_back(about_parameter(name, source.parameters.at(name)));
   report.notes.push_back(

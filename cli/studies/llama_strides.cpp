@@ -14,6 +14,7 @@
 #include "cli/prediction.hpp"
 #include "cli/session.hpp"
 #include "cli/studies/reproduce.hpp"
+#include "cli/subject.hpp"
 #include "report/moments.hpp"
 #include "report/table.hpp"
 
@@ -106,8 +107,8 @@ struct Exposed {
   double ends() const { return by[first_gather] + by[last_scatter]; }
 };
 
-Exposed simulated(const std::string& file, const std::vector<std::string>& sets, Phase phase) {
-  const ScenarioFile scenario = read_scenario(file, sets);
+Exposed simulated(const ScenarioFile& original, const std::vector<std::string>& sets, Phase phase) {
+  const ScenarioFile scenario = reread(original, sets);
   const Plan plan = build_plan(scenario.scenario);
   const Prediction prediction = predict(scenario, plan);
   Exposed exposed;
@@ -342,8 +343,9 @@ ReproduceReport reproduce_llama_strides(const std::string& file, const std::vect
   const LlamaSource source = read_llama_source(original.table);
   ReproduceReport report;
   report.name = "llama-strides";
+  const Hardware& machine = machine_of(original);
   report.header = header_of(original);
-  for (std::string& note : machine_notes(original.scenario.problem, read_hardware_of(original)))
+  for (std::string& note : machine_notes(original.scenario.problem, machine))
     report.header.notes.push_back(std::move(note));
   report.ranks = source.ranks;
   report.about = describe(original.scenario, source.ranks) + ", on " + original.hardware_given;
@@ -372,7 +374,7 @@ ReproduceReport reproduce_llama_strides(const std::string& file, const std::vect
       if (forward) with.push_back(set("schedule.forward_first_stride", s[1]));
       if (!forward) with.push_back(set("schedule.backward_first_stride", s[1]));
       if (!forward) with.push_back(set("schedule.backward_last_stride", s[2]));
-      return std::pair(label, simulated(file, with, phase));
+      return std::pair(label, simulated(original, with, phase));
     };
     for (const Strides& s : source.forward) {
       rows.push_back(simulate_one(s, Phase::forward, {"problem.direction=forward"}));

@@ -105,7 +105,7 @@ double flops_of(const Problem& problem, const Chart& chart, std::int64_t sequenc
 // The machine of the scenario, with the published kernels instead of its own.
 Hardware machine(const ScenarioFile& file, const MagiSource& source) {
   const Problem& problem = file.scenario.problem;
-  Hardware hardware = read_hardware_of(file);
+  Hardware hardware = machine_of(file);
   std::erase_if(hardware.kernels, [](const KernelTable& table) {
     return table.kind == OpKind::attend || table.kind == OpKind::attend_backward;
   });

@@ -1,12 +1,14 @@
 // Numbers of hardware files as a user meets them: implausible ones by file and by --set, and which of them a
 // time depends on.
 #include <algorithm>
+#include <cstdlib>
 
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/files/hardware_file.hpp"
+#include "cli/subject.hpp"
 #include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/contains.hpp"
@@ -105,6 +107,19 @@ TEST_CASE("an entry of a list that is set by hand is assumed, the others stay") 
   CHECK(one.kernels[1].provenance.origin == base.kernels[1].provenance.origin);
   const Hardware none = read_hardware(path, {{"kernel.0.l2", "warm"}});
   CHECK(none.kernels[0].provenance.origin == base.kernels[0].provenance.origin);
+}
+
+TEST_CASE("a hardware file is read once, for the scenario read again with other changes too") {
+  using namespace cplab;
+  setenv("CPLAB_SCENARIOS", CPLAB_TEST_SCENARIOS, 1);
+  const ScenarioFile file = read_scenario(some_scenario, {});
+  const Hardware& machine = machine_of(file);
+  const ScenarioFile copy = file, again = reread(file, {"problem.batch=1"});
+  CHECK(&machine_of(copy) == &machine);
+  CHECK(&machine_of(again) == &machine);
+  CHECK(machine_of(reread(file, {"hardware.gpu.sms=100"})).gpu.sms == 100);
+  CHECK(machine_of(reread(file, {"hardware.file=h200x4"})).name != machine.name);
+  CHECK(machine.gpu.sms == 132);
 }
 
 TEST_CASE("a bandwidth that was set and changes nothing is said to, with what binds") {
