@@ -17,7 +17,7 @@ namespace cplab {
 
 namespace {
 constexpr double longest_s = 1e6;  // that may be given
-}
+}  // namespace
 
 double timeout_of(const Arguments& arguments) {
   return arguments.number("timeout", 300, 1e-3, longest_s);

@@ -355,12 +355,10 @@ ReproduceReport reproduce_llama_strides(const std::string& file, const std::vect
       "published.",
       "h x: h key heads times x, K (or V) of one key head and all ranks. Published: the source's buffers of "
       "the backward, 4 h x for K and V of whole strides, 2 h x for each stride that is cut, 10 W x (bf16) "
-      "for "
-      "gradients and two fp32 staging slots of every width, W the sum of the widths; of a slab, one slot of "
-      "the largest width. The source drains before it stages and still has two slots.",
+      "for gradients and two fp32 staging slots of every width, W the sum of the widths; of a slab, one slot "
+      "of the largest width. The source drains before it stages and still has two slots.",
       "The source also copies K and V of every stride where the batch is larger than one. Our kernels read "
-      "the "
-      "gathered rows where they lie: no such buffer is in our plans."};
+      "the gathered rows where they lie: no such buffer is in our plans."};
   for (const std::int64_t ranks : source.ranks) {
     const std::string prefix = fmt::format("P={} ", ranks);
     std::vector<std::pair<std::string, Exposed>> rows;

@@ -14,8 +14,6 @@
 
 using nlohmann::json;
 
-namespace {}  // namespace
-
 TEST_CASE("te-p2p-memory gives the published figures to the MiB") {
   const json report = reproduced("te-p2p-memory", {});
   CHECK(report.at("name") == "te-p2p-memory");
