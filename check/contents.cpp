@@ -1,11 +1,13 @@
-// Buffers, moves and sums of the symbolic run, and its end; see check/contents.hpp.
+// Buffers, moves and sums of the symbolic run, within a rank and between ranks; see check/contents.hpp.
 #include "check/contents.hpp"
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include "check/columns.hpp"
 #include "check/linear.hpp"
+#include "check/matching.hpp"
 
 namespace cplab::checking {
 
@@ -385,6 +387,101 @@ void Contents::run(std::uint32_t r, std::uint32_t i) {
     case OpKind::all_reduce:
     case OpKind::barrier:
     case OpKind::host_sync: return;  // data moves in transfer() and all_reduce()
+  }
+}
+
+// ---- what comes from other ranks: parts that are received, sums and maxima over a group -----------
+
+// Memory that nobody has written may be sent: the target then counts as unwritten too.
+void Contents::transfer(std::uint32_t from_rank, std::uint32_t, const Part& send, std::uint32_t into_rank,
+                        std::uint32_t receive_operation, const Part& receive, bool fits, bool first) {
+  const Site s{into_rank, receive_operation};
+  const Box &from = model_.ranks[from_rank].boxes[send.view],
+            &into = model_.ranks[into_rank].boxes[receive.view];
+  take_slab(into_rank, receive.view);
+  if (!fits) return write_unknown(s, into);
+  first ? move(s, from_rank, from, into, false, none) : add(s, from_rank, from, into, false, none);
+}
+
+// A sum or maximum over the group of results of the same rows.
+void Contents::all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t>> members) {
+  const Site root{members[0].first, members[0].second};
+  for (const auto& [r, i] : members)
+    for (const Access& a : model_.ranks[r].writes(i)) take_slab(r, a.view);
+  const RankModel& home = model_.ranks[root.rank];
+  const auto fits_root = [&](std::uint32_t r, std::uint32_t i) {
+    const RankModel& rank = model_.ranks[r];
+    return rank.forms[i] == Form::good && rank.op(i).kind == OpKind::all_reduce &&
+           fits(rank, box_of({r, i}, Operand::from), home, box_of(root, Operand::into));
+  };
+  if (!std::ranges::all_of(members, [&](const auto& m) { return fits_root(m.first, m.second); })) {
+    for (const auto& [r, i] : members)  // check/matching.cpp reports it
+      for (const Access& a : model_.ranks[r].writes(i))
+        if (a.view < model_.ranks[r].boxes.size() && model_.ranks[r].boxes[a.view].valid)
+          write_unknown({r, i}, model_.ranks[r].boxes[a.view]);
+    return;
+  }
+  // The first member's target collects the sum; what the others hold is read before anything is overwritten.
+  const Box& target = box_of(root, Operand::into);
+  const bool max = home.op(root.operation).reduction == Reduction::max;
+  move(root, root.rank, box_of(root, Operand::from), target, true, none);
+  for (const auto& [r, i] : members.subspan(1)) {
+    const Box& from = box_of({r, i}, Operand::from);
+    max ? maximum(root, r, from, target, none) : add(root, r, from, target, true, none);
+  }
+  for (const auto& [r, i] : members.subspan(1))
+    move({r, i}, root.rank, target, box_of({r, i}, Operand::into), false, none);
+}
+
+// ---- what must not be rounded to the problem's dtype on its way -----------------------------------
+
+// Nominal has fewer digits than sums have.
+bool Contents::narrow() const {
+  const DType dtype = model_.plan->scenario.problem.dtype;
+  return dtype == DType::bf16 || dtype == DType::fp16;
+}
+
+// What a buffer of the nominal dtype may not hold. LSEs, deltas and max_logit are wide in every dtype. Gates,
+// transitions and their gradients are so where nominal has fewer digits, and so are states that pass through
+// transitions: no roundings are counted for them (cli/verify/linear_tolerance.hpp), as they are for states
+// that decay by a slope.
+bool Contents::kept_wide(Holds holds) const {
+  const Problem& p = model_.plan->scenario.problem;
+  switch (holds) {
+    case Holds::lse:
+    case Holds::delta:
+    case Holds::max_logit: return true;
+    case Holds::log_decay:
+    case Holds::beta:
+    case Holds::dlog_decay:
+    case Holds::dbeta:
+    case Holds::transition: return narrow();
+    case Holds::state:
+    case Holds::dstate: return narrow() && p.transition != Transition::decay;
+    default: return false;
+  }
+}
+
+// dbias of keys is summed over the ranks as dk and dv are, in a column beside theirs, and roundings are
+// counted for the three together (cli/verify/roundings.hpp): one that it alone goes through would not be. A
+// bias of pairs has one contribution to each number, which rounding again leaves as it is.
+bool Contents::rounds_bias_alone(Site s, const Box& box, Holds holds) const {
+  if (holds != Holds::dbias || !of_keys(holds) || !narrow() || box.width() > 1) return false;
+  const RankPlan& plan = *model_.ranks[s.rank].plan;
+  const Operation& op = plan.operations[s.operation];
+  const auto is_nominal = [&](Operand operand) {
+    const Access* access = plan.find(op, operand);
+    return access && plan.buffers[plan.views[access->view].buffer].role == Role::nominal;
+  };
+  switch (op.kind) {
+    case OpKind::attend_backward: return !is_nominal(Operand::dk) && !plan.find(op, Operand::rounded_dk);
+    case OpKind::copy:
+    case OpKind::cast: return !is_nominal(Operand::from);
+    case OpKind::fill:
+    case OpKind::exchange:
+    case OpKind::all_gather:
+    case OpKind::all_to_all: return false;  // the bits that were sent
+    default: return true;                   // sums
   }
 }
 

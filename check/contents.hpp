@@ -10,8 +10,8 @@
 
 #include "check/coverage.hpp"
 #include "check/head_sets.hpp"
-#include "check/maxima.hpp"
 #include "check/model.hpp"
+#include "check/pair_sets.hpp"
 #include "check/regions.hpp"
 
 namespace cplab::checking {
@@ -91,7 +91,6 @@ class Contents final : public Interpreter {
            std::uint32_t writer);
   // `head`: of the runs' first, so that its shift says which head of the tensor that is.
   Value join(Site, const Box& into, const Run& a, const Run& b, std::int32_t head);
-  // check/kept_wide.cpp
   bool narrow() const;
   bool kept_wide(Holds) const;
   bool rounds_bias_alone(Site, const Box&, Holds) const;
@@ -101,28 +100,28 @@ class Contents final : public Interpreter {
   void check_piece(Site, const Box&, const Column&, const Piece&, Holds);
   void find_leaks(std::uint32_t rank);
 
-  // check/maxima.cpp
+  // check/merge.cpp: maxima.
   Run larger(Site, std::uint32_t from_rank, const Box& from, const Box& into, const Run& a, const Run& b);
   void maximum(Site, std::uint32_t from_rank, const Box& from, const Box& into, std::uint32_t writer);
   void raise_max_logit(Site, const Operation&, Heads, const Runs& tile, std::uint32_t writer);
   const std::string& wrong_pairs(int replica, std::uint32_t pairs);
   void check_max_logit(std::uint32_t rank);
 
-  // check/linear_outputs.cpp: states wherever they are added, and at the end.
+  // check/outputs.cpp: states wherever they are added, and at the end.
   Value join_states(Site, const Box& into, const Run& a, const Run& b);
   std::string tokens_of(std::uint32_t set) const;                   // "tokens 0..7 of sequence 2"
   std::string edge_in(std::uint32_t set, std::int64_t edge) const;  // "token 8"
   void check_linear_outputs(std::uint32_t rank);
   void check_edge_states(std::uint32_t rank, std::string_view name, Holds, bool left_edge);
 
-  // check/attention.cpp, check/backward.cpp, check/merge.cpp: operations that compute.
+  // check/attention.cpp, check/merge.cpp: operations that compute.
   double pairs_of(Site) const;
   // A gradient of keys: it covers queries.
   bool of_keys(Holds holds) const {
     return holds == Holds::dk || holds == Holds::dv ||
            (holds == Holds::dbias && model_.plan->scenario.problem.bias == BiasForm::keys);
   }
-  // check/pair_masks.cpp: bias and keep mask of dynamic mask attention.
+  // Bias and keep mask of dynamic mask attention.
   std::pair<const Box*, const Box*> pair_masks(Site, const Operation&) const;  // bias, keep; null: absent
   bool expect_pair_mask(Site, const Operation&, Heads queries, Heads keys, const Runs& q, const Runs& k);
   void expect_columns(Site, const Operation&, const Place& query, const Place& key);

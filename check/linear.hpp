@@ -37,7 +37,7 @@ struct HeldState {
 // being `head`.
 HeldState held_state(const Runs&, std::int64_t first, std::int64_t rows, std::int32_t head);
 
-// carry, dcarry, state_last, dstate_first: check/linear_outputs.cpp. And the gradients of transitions.
+// carry, dcarry, state_last, dstate_first: check/outputs.cpp. And the gradients of transitions.
 bool is_linear_output(const Problem&, std::string_view name);
 
 // The runs of rows [first, first + count) of a view.

@@ -1,9 +1,11 @@
-// What must hold at the end of the symbolic run: outputs are complete, and every computed value was read. See
-// check/contents.hpp.
+// What must hold at the end of the symbolic run: outputs are complete, every computed value was read, states
+// are there. And sums of states wherever they are added. See check/contents.hpp, check/linear.hpp.
+#include "check/contents.hpp"
+
 #include <algorithm>
+#include <array>
 #include <string>
 
-#include "check/contents.hpp"
 #include "check/linear.hpp"
 
 namespace cplab::checking {
@@ -123,6 +125,182 @@ void Contents::find_leaks(std::uint32_t r) {
     findings_.add(FindingKind::leak, rank.plan, w.operation, w.buffer,
                   "what " + describe_operation(rank, w.operation) + " writes into " +
                       rank.plan->buffers[w.buffer].name + " is never read");
+  }
+}
+
+namespace {
+
+// States at the edges of a rank's tokens, one for each sequence that it has rows of, or in a stream the one
+// that lies at the edge. carry and dcarry: what entered the rank. state_last and dstate_first: with the
+// rank's own tokens, what a scan may leave where nobody reads it any more.
+struct EdgeStates {
+  std::string_view name;
+  Holds holds;
+  bool left_edge;
+};
+constexpr std::array<EdgeStates, 4> edge_states{{{"carry", Holds::state, true},
+                                                 {"dcarry", Holds::dstate, false},
+                                                 {"state_last", Holds::state, false},
+                                                 {"dstate_first", Holds::dstate, true}}};
+
+}  // namespace
+
+bool is_linear_output(const Problem& p, std::string_view name) {
+  const bool backward = p.has_backward();
+  if (name == "dlog_decay") return backward && p.transition != Transition::decay;
+  if (name == "dbeta") return backward && p.transition == Transition::matrix;
+  return std::ranges::any_of(edge_states, [&](const EdgeStates& e) {
+    return e.name == name && (backward || e.holds == Holds::state);
+  });
+}
+
+// ---- texts --------------------------------------------------------------------------------------
+
+std::string Contents::tokens_of(std::uint32_t set) const {
+  const auto intervals = sets_[set];
+  if (intervals.empty()) return "no tokens";
+  const Tokens::Origin origin = tokens_.origin(intervals.front().begin);
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(intervals.size(), 3); ++i) {
+    const std::int64_t begin = intervals[i].begin - origin.first, last = intervals[i].end - origin.first - 1;
+    text += (i == 0 ? "" : ", ") + std::to_string(begin);
+    if (last > begin) text += ".." + std::to_string(last);
+  }
+  const bool one = intervals.size() == 1 && intervals[0].end - intervals[0].begin == 1;
+  if (intervals.size() > 3) text += ", ...";
+  return (one ? "token " : "tokens ") + text + " of sequence " + std::to_string(origin.sequence);
+}
+
+std::string Contents::edge_in(std::uint32_t set, std::int64_t edge) const {
+  return "token " + std::to_string(edge - tokens_.origin(sets_[set].front().begin).first);
+}
+
+// ---- sums ---------------------------------------------------------------------------------------
+
+// The sum of two states of one direction. Only what lies at one edge can be added, and no token twice.
+Value Contents::join_states(Site s, const Box& into, const Run& a, const Run& b) {
+  const Value &x = a.value, &y = b.value;
+  const auto wrong = [&](const std::string& what) {
+    report(s, FindingKind::coverage, into,
+           "adds the state of " + tokens_of(x.set) + " to that of " + tokens_of(y.set) + what);
+    return Value::unknown();
+  };
+  if (!a.same_rows(b) || x.head_shift != y.head_shift || x.width_shift != y.width_shift)
+    return wrong(" in other rows of D, heads or columns");
+  if (tokens_.origin(sets_[x.set].front().begin).sequence !=
+      tokens_.origin(sets_[y.set].front().begin).sequence)
+    return wrong("");
+  if (x.edge != y.edge)
+    return wrong(", but they lie before " + edge_in(x.set, x.edge) + " and before " + edge_in(y.set, y.edge));
+  const auto set = sets_.join(x.set, y.set);
+  if (!set) return wrong(": tokens count twice");
+  Value sum = y;
+  sum.set = *set;
+  return sum;
+}
+
+// ---- outputs ------------------------------------------------------------------------------------
+
+void Contents::check_linear_outputs(std::uint32_t r) {
+  const Problem& p = model_.plan->scenario.problem;
+  const RankModel& rank = model_.ranks[r];
+  if (p.has_backward() && p.transition != Transition::decay)
+    check_output(r, "dlog_decay", Holds::dlog_decay, 0, p.head_size);
+  if (p.has_backward() && p.transition == Transition::matrix) check_output(r, "dbeta", Holds::dbeta, 0, 1);
+  for (const EdgeStates& e : edge_states) {
+    if (!is_linear_output(p, e.name)) continue;
+    const bool given = std::ranges::any_of(rank.plan->buffers, [&](const Buffer& b) {
+      return b.name == e.name && b.category == Category::output;
+    });
+    const bool needed = e.name == "carry" || e.name == "dcarry";
+    if (given || needed) check_edge_states(r, e.name, e.holds, e.left_edge);
+  }
+}
+
+// States of tokens before an edge (of queries: from there on), padding being behind the last token. A rank
+// without a token of a sequence may leave the whole buffer out, since nobody reads what enters; where it has
+// the buffer, that holds what the comparison (cli/verify/states.cpp) asks for.
+void Contents::check_edge_states(std::uint32_t r, std::string_view wanted, Holds holds, bool left_edge) {
+  const RankModel& rank = model_.ranks[r];
+  const Problem& p = model_.plan->scenario.problem;
+  const bool stream = model_.plan->scenario.placement == "stream";
+  struct Expected {
+    Sets::Interval tokens;
+    std::int64_t edge = 0;
+    std::uint32_t sequence = 0;
+    bool has_tokens = false;
+  };
+  std::vector<Expected> list;
+  const std::int64_t id = tokens_.first_row(rank.plan->replica, rank.plan->position),
+                     rows = tokens_.rows(rank.plan->replica);
+  tokens_.for_each(id, rows, [&](const Stretch& t) {
+    const Tokens::Origin o = tokens_.origin_of(t.sequence);
+    const std::int64_t last = o.first + o.length,
+                       edge = std::min(left_edge ? t.token : t.token + t.count, last);
+    const Sets::Interval all =
+        holds == Holds::state ? Sets::Interval{o.first, edge} : Sets::Interval{edge, last};
+    list.push_back({all, edge, t.sequence, t.valid > 0});
+  });
+  if (stream) {  // one state, of the first (last) sequence that the rank has tokens of
+    std::erase_if(list, [](const Expected& e) { return !e.has_tokens; });
+    if (!list.empty()) list.assign(1, left_edge ? list.front() : list.back());
+  }
+  const auto& buffers = rank.plan->buffers;
+  const auto at = std::ranges::find_if(
+      buffers, [&](const Buffer& b) { return b.name == wanted && b.category == Category::output; });
+  if (at == buffers.end()) {
+    const auto passes = [](const Expected& e) { return e.tokens.begin < e.tokens.end && e.has_tokens; };
+    if (std::ranges::any_of(list, passes))
+      findings_.add(FindingKind::uninitialised, rank.plan, none, none,
+                    "rank " + std::to_string(rank.plan->rank) + " has no output " + std::string(wanted));
+    return;
+  }
+  const auto buffer = static_cast<std::uint32_t>(at - buffers.begin());
+  const std::int64_t D = p.head_size;
+  const bool compared = !list.empty();  // in a stream without tokens a state has no meaning
+  if (at->role != Role::wide || at->slots != 1 || at->heads != p.heads || at->width != p.value_size ||
+      (compared && at->rows != std::ssize(list) * D))
+    return findings_.add(FindingKind::uninitialised, rank.plan, none, buffer,
+                         "output " + std::string(wanted) + " is not of the problem's shape and dtype");
+  const RowRange all_rows{0, at->rows, 1};
+  Box box;
+  box.buffer = buffer;
+  box.ranges = {&all_rows, 1};
+  box.rows = box.high = at->rows;
+  box.slot_end = 1;
+  box.head_end = static_cast<std::int32_t>(at->heads);
+  box.width_end = static_cast<std::int32_t>(at->width);
+  box.valid = true;
+  const HeadsOf operand{&box, 1};
+  for (const Heads& h : cut_heads(r, std::span(&operand, 1), box.heads())) {
+    read(r, box, h, a_);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const HeldState found = held_state(a_, static_cast<std::int64_t>(i) * D, D, 0);
+      const Expected& want = list[i];
+      const std::uint32_t set = want.tokens.begin < want.tokens.end ? sets_.of({&want.tokens, 1}) : 0;
+      using enum HeldState::Kind;
+      if (found.kind == unknown) continue;
+      if (found.kind == empty && set == 0) continue;
+      if (found.kind == known && found.holds == holds && found.set == set && found.edge == want.edge)
+        continue;
+      std::string what = "output " + std::string(wanted) + " state " + std::to_string(i) + " heads " +
+                         std::to_string(h.begin) + ".." + std::to_string(h.end - 1);
+      if (found.kind == nothing) {
+        findings_.add(FindingKind::uninitialised, rank.plan, none, buffer,
+                      what + " is never written, or not all of it");
+        continue;
+      }
+      if (found.kind == mixed || found.kind == misplaced)
+        what += " has D rows of different states, or rows, heads or columns at other places";
+      else if (found.kind != known)
+        what += " holds " + std::string(name(found.holds));
+      else
+        what += " holds " + std::string(name(found.holds)) + " of " + tokens_of(found.set) + " before " +
+                edge_in(found.set, found.edge);
+      what += " where " + std::string(name(holds)) + " of " + tokens_of(set);
+      if (set != 0) what += " before " + edge_in(set, want.edge);
+      findings_.add(FindingKind::coverage, rank.plan, none, buffer, what + " belongs");
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <regex>
+#include <set>
 
 #include "tests/tidy/rules.hpp"
 
@@ -9,15 +11,8 @@ namespace cplab::tidy {
 namespace {
 
 constexpr int algorithm_lines = 100;
+constexpr int class_lines = 600;
 constexpr int other_lines = 400;
-
-struct Exception {
-  std::string_view path;
-  int lines;
-  std::string_view reason;  // why the file cannot be cut in two
-};
-
-constexpr std::array<Exception, 0> exceptions = {};
 
 template <std::size_t N>
 bool is_one_of(std::string_view name, const std::array<std::string_view, N>& names) {
@@ -33,6 +28,25 @@ bool is_source(std::string_view path) {
 bool is_algorithm(std::string_view path, std::string_view text) {
   return folder_of(path) == "algorithms" && extension_of(path) == ".cpp" &&
          text.find("_algorithm() {") != std::string_view::npos;
+}
+
+// All that the file defines, but for what it keeps to itself, is members of one class, or it holds that
+// class. What begins in the first column counts, as clang-format leaves it.
+bool is_one_class(std::string_view text) {
+  static const std::regex member(R"re(^[A-Za-z_][^(="]*\b([A-Z]\w*)::~?\w+\()re"),
+      whole(R"re(^class (\w+)( final)?( :[^:].*)? \{)re"), function(R"re(^[A-Za-z_][^=;"]*\()re");
+  std::set<std::string> classes;
+  bool own = false, others = false;
+  for (const std::string_view view : lines_of(text)) {
+    const std::string line(view);
+    own = (own || line == "namespace {") && line != "}  // namespace";
+    std::smatch match;
+    if (std::regex_search(line, match, member) || std::regex_search(line, match, whole))
+      classes.insert(match[1]);
+    else if (!own && std::regex_search(line, function) && !line.starts_with("template"))
+      others = true;
+  }
+  return classes.size() == 1 && !others;
 }
 
 // Written by hand, line by line: not pictures, data or licences.
@@ -67,15 +81,11 @@ std::vector<Finding> check_budgets(const Tree& tree) {
     if (!is_source(path)) continue;
     const int lines = static_cast<int>(lines_of(text).size());
     int budget = is_algorithm(path, text) ? algorithm_lines : other_lines;
-    for (const Exception& exception : exceptions)
-      if (exception.path == path) budget = exception.lines;
+    if (lines > other_lines && is_one_class(text)) budget = class_lines;
     if (lines > budget)
       findings.push_back(
           {path, budget + 1, std::to_string(lines) + " lines; the budget is " + std::to_string(budget)});
   }
-  for (const Exception& exception : exceptions)
-    if (!tree.contains(std::string(exception.path)) || exception.reason.empty())
-      findings.push_back({std::string(exception.path), 0, "a budget exception without its file or reason"});
   return findings;
 }
 

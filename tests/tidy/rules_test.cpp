@@ -133,6 +133,17 @@ TEST_CASE("tidy rules: budgets") {
   CHECK(count(check_budgets, "derive/memory.cpp", std::string(400, '\n')) == 0);
   CHECK(count(check_budgets, "sim/a.cpp", lines(401)) == 1);
   CHECK(count(check_budgets, "docs/01-tiles.md", lines(401)) == 0);
+  const auto members = [](const std::string& more, std::size_t n) {
+    return "// x\nnamespace {\n\nint own(int x) {\n}\n\n}  // namespace\n\n" + more +
+           "std::vector<int> Engine::run(int x) {\n" + std::string(n - 9, '\n');
+  };
+  CHECK(count(check_budgets, "sim/a.cpp", members("Engine::Engine() {}\n", 599)) == 0);
+  CHECK(count(check_budgets, "sim/a.cpp", members("Engine::Engine() {}\n", 600)) == 1);
+  CHECK(count(check_budgets, "sim/a.cpp", members("Walk::Walk() {}\n", 500)) == 1);  // of two
+  CHECK(count(check_budgets, "sim/a.cpp", members("int shared(int x) {\n", 500)) == 1);
+  const std::string whole = "// x\nclass Engine final : public Clock {\n public:\n  void run();\n";
+  CHECK(count(check_budgets, "sim/a.hpp", whole + std::string(500, '\n')) == 0);
+  CHECK(count(check_budgets, "sim/a.hpp", whole + "class Other {\n" + std::string(500, '\n')) == 1);
 }
 
 TEST_CASE("tidy rules: every source is built") {
