@@ -1,5 +1,5 @@
 // Shapes, roles, modes and chunks of the operations of linear attention, as plan.hpp lists them.
-#include "plan/structure_linear.hpp"
+#include "plan/structure_operands.hpp"
 
 #include <algorithm>
 #include <initializer_list>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "plan/structure.hpp"
-#include "plan/structure_operands.hpp"
 
 namespace cplab {
 namespace {

@@ -7,7 +7,6 @@
 #include "plan/layout.hpp"
 #include "plan/operands.hpp"
 #include "plan/structure.hpp"
-#include "plan/structure_linear.hpp"
 
 namespace cplab {
 namespace {

@@ -19,5 +19,9 @@ inline constexpr const char* wrong_role = "has an operand of the wrong dtype rol
 
 // Every index of the operation must have been tested before. `view_rows`: by view, its number of rows.
 WrongOperands wrong_operands(const RankPlan&, const Operation&, const std::vector<std::int64_t>& view_rows);
+// plan/structure_linear.cpp: what is wrong with the operands of an operation of linear attention that has a
+// signature, or null.
+const char* wrong_linear_operands(const RankPlan&, const Operation&,
+                                  const std::vector<std::int64_t>& view_rows);
 
 }  // namespace cplab

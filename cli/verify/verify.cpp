@@ -5,16 +5,40 @@
 
 #include <algorithm>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
-#include "cli/verify/given_results.hpp"
 #include "cli/verify/selection.hpp"
 #include "report/variants.hpp"
 
 namespace cplab {
 
 namespace {
+
+// Results that somebody else computed, as if the ranks of a plan had: they can be read alone, of the outputs
+// of the problem. The plan and the outputs outlive it.
+class GivenResults final : public Executor {
+ public:
+  GivenResults(const Plan& plan, const Outputs& outputs) : plan_(plan), outputs_(outputs) {}
+
+  bool has(int, std::string_view buffer) const override {
+    return std::ranges::any_of(tensors_of(plan_.scenario.problem, Category::output),
+                               [&](const ProblemTensor& tensor) { return tensor.buffer == buffer; });
+  }
+  std::vector<double> read(int rank, std::string_view buffer) const override {
+    const RankPlan& of = plan_.ranks.at(static_cast<std::size_t>(rank));
+    return local_values(plan_.scenario, of, buffer, Category::output, outputs_);
+  }
+  void write(int, std::string_view, std::span<const double>) override {
+    throw std::logic_error("given results are read alone");
+  }
+  ExecutionResult run() override { throw std::logic_error("given results are read alone"); }
+
+ private:
+  const Plan& plan_;
+  const Outputs& outputs_;
+};
 
 Finding finding_of(const BadPlan& bad) {
   return {bad.kind, bad.rank, bad.operation, bad.buffer, bad.what()};
