@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "cli/console.hpp"
 #include "cli/files/changes.hpp"
 #include "cli/files/hardware_file.hpp"

@@ -33,7 +33,7 @@ bool is_algorithm(std::string_view path, std::string_view text) {
 // All that the file defines, but for what it keeps to itself, is members of one class, or it holds that
 // class. What begins in the first column counts, as clang-format leaves it.
 bool is_one_class(std::string_view text) {
-  static const std::regex member(R"re(^[A-Za-z_][^(="]*\b([A-Z]\w*)::~?\w+\()re"),
+  static const std::regex member(R"re(^(?:[A-Za-z_][^(="]*[^\w:])?([A-Z]\w*)::(?:~?\w+|operator[^(]*)\()re"),
       whole(R"re(^class (\w+)( final)?( :[^:].*)? \{)re"), function(R"re(^[A-Za-z_][^=;"]*\()re");
   std::set<std::string> classes;
   bool own = false, others = false;
