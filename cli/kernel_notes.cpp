@@ -9,7 +9,6 @@
 #include "cli/files/hardware_file.hpp"
 #include "cli/files/toml_table.hpp"
 #include "cli/prediction.hpp"
-#include "cli/files/toml_table.hpp"
 #include "kernels/choice/fall_back.hpp"
 #include "report/variants.hpp"
 #include "sim/kernel_variants.hpp"

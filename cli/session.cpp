@@ -8,7 +8,6 @@
 #include <ostream>
 
 #include "algorithms/core/build.hpp"
-#include "cli/files/changes.hpp"
 #include "cli/console.hpp"
 #include "cli/files/changes.hpp"
 #include "cli/files/hardware_file.hpp"

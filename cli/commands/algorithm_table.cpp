@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "algorithms/core/list.hpp"
-#include "cli/files/changes.hpp"
 #include "cli/choosing.hpp"
 #include "cli/files/changes.hpp"
 #include "cli/files/hardware_file.hpp"

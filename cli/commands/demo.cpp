@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "algorithms/core/list.hpp"
-#include "cli/files/changes.hpp"
 #include "cli/commands/command.hpp"
+#include "cli/files/changes.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/prediction.hpp"
 #include "cli/session.hpp"

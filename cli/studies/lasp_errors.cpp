@@ -11,8 +11,6 @@
 
 #include "algorithms/core/build.hpp"
 #include "algorithms/faults/faults.hpp"
-#include "cli/studies/reproduce.hpp"
-#include "cli/studies/lasp_tiles.hpp"
 #include "cli/session.hpp"
 #include "cli/studies/lasp_tiles.hpp"
 #include "cli/studies/reproduce.hpp"

@@ -14,8 +14,8 @@
 #include "kernels/choice/fall_back.hpp"
 #include "kernels/cuda.hpp"
 #include "kernels/cuda/kernel_table.hpp"
-#include "kernels/families/parts/cuda_error.hpp"
 #include "kernels/families/call_tables.hpp"
+#include "kernels/families/parts/cuda_error.hpp"
 
 namespace cplab::kernels {
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "kernels/cuda/compiled_rows.hpp"
-#include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/cuda/kernel_table.hpp"
 #include "kernels/cuda/linear_table.hpp"
+#include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/families/masked/masked.hpp"
 
 namespace cplab::kernels::cuda {

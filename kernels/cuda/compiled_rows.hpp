@@ -13,6 +13,7 @@ struct CompiledRow {
 };
 extern const CompiledRow compiled_rows[];
 extern const std::size_t compiled_row_count;
-extern const char* const compiled_hash;  // of the objects, and of the sources in kernels/tiles, families and choice
+extern const char* const
+    compiled_hash;  // of the objects, and of the sources in kernels/tiles, families and choice
 
 }  // namespace cplab::kernels::cuda

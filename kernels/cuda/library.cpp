@@ -5,12 +5,12 @@
 #include <stdexcept>
 
 #include "kernels/cuda.hpp"
-#include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/cuda/kernel_table.hpp"
 #include "kernels/cuda/linear_table.hpp"
+#include "kernels/families/elementwise/elementwise.hpp"
+#include "kernels/families/family.hpp"
 #include "kernels/families/masked/masked.hpp"
 #include "kernels/families/parts/cuda_error.hpp"
-#include "kernels/families/family.hpp"
 
 namespace cplab::kernels {
 namespace cuda {

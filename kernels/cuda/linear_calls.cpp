@@ -9,8 +9,8 @@
 
 #include "kernels/call_checks.hpp"
 #include "kernels/cuda/calls_state.hpp"
-#include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/cuda/linear_table.hpp"
+#include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/families/linear/variants.hpp"
 #include "kernels/linear_checks.hpp"
 

@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "kernels/families/parts/hopper/kernels.hpp"
 #include "kernels/cuda/kernels_by_name.hpp"
 #include "kernels/families/linear/linear.hpp"
+#include "kernels/families/parts/hopper/kernels.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {

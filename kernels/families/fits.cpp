@@ -5,10 +5,10 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "kernels/families/hopper_backward/turns.hpp"
 #include "kernels/tiles/measured_constants.hpp"
 #include "kernels/tiles/row_space.hpp"
 #include "kernels/tiles/work_list.hpp"
-#include "kernels/families/hopper_backward/turns.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {

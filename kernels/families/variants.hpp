@@ -13,11 +13,11 @@
 #include "kernels/choice/kernel_choice.hpp"
 #include "kernels/families/fits.hpp"
 #include "kernels/families/head_sizes.hpp"
+#include "kernels/families/hopper_backward/chains.hpp"
 #include "kernels/families/rates.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/tiles/row_space.hpp"
 #include "kernels/tiles/tile_cuts.hpp"
-#include "kernels/families/hopper_backward/chains.hpp"
 
 namespace cplab::kernels::cuda {
 

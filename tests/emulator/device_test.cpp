@@ -6,9 +6,9 @@
 
 #include "tests/emulator/shim/device.hpp"
 //
+#include "kernels/families/parts/exp2_polynomial.cuh"
 #include "kernels/families/parts/hopper/mask.cuh"
 #include "kernels/families/parts/hopper/tile_scheduler.cuh"
-#include "kernels/families/parts/exp2_polynomial.cuh"
 
 namespace cplab::emulator {
 namespace {

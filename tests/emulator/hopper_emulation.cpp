@@ -11,11 +11,11 @@
 
 #include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_backward/shape.hpp"
+#include "kernels/families/hopper_backward/turns.hpp"
 #include "kernels/families/tile_seconds.hpp"
 #include "kernels/tiles/tile_cuts.hpp"
 #include "kernels/tiles/tile_order.hpp"
 #include "kernels/tiles/work_list.hpp"
-#include "kernels/families/hopper_backward/turns.hpp"
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/families/hopper_backward/chains.hpp"
 #include "kernels/tiles/row_space.hpp"
 #include "kernels/tiles/tile_cuts.hpp"
-#include "kernels/families/hopper_backward/chains.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/kernels/tile_cases.hpp"
 

@@ -14,12 +14,12 @@
 #include "tests/emulator/hopper.hpp"
 #include "tests/emulator/shim/device.hpp"
 //
-#include "kernels/families/hopper_backward_apart/kernel.cuh"
 #include "kernels/families/hopper_backward/dq_sum_chains.cuh"
 #include "kernels/families/hopper_backward/dq_sum_ordered.cuh"
 #include "kernels/families/hopper_backward/dq_sum_unordered.cuh"
 #include "kernels/families/hopper_backward/kernel.cuh"
 #include "kernels/families/hopper_backward/params.cuh"
+#include "kernels/families/hopper_backward_apart/kernel.cuh"
 #include "kernels/families/hopper_forward/kernel.cuh"
 
 namespace cplab::kernels::cuda::hopper {

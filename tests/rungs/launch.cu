@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "kernels/families/parts/hopper/tensor_map.cuh"
 #include "kernels/families/parts/cuda_error.hpp"
+#include "kernels/families/parts/hopper/tensor_map.cuh"
 #include "tests/rungs/ladder.cuh"
 
 namespace cplab::kernels::cuda::hopper::rungs {

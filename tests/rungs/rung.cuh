@@ -5,12 +5,12 @@
 
 #include <cstdint>
 
+#include "kernels/families/fits.hpp"
+#include "kernels/families/parts/accumulators.cuh"
 #include "kernels/families/parts/hopper/instructions.cuh"
 #include "kernels/families/parts/hopper/operands.cuh"
 #include "kernels/families/parts/hopper/pipeline.cuh"
 #include "kernels/families/parts/hopper/wgmma.cuh"
-#include "kernels/families/parts/accumulators.cuh"
-#include "kernels/families/fits.hpp"
 #include "kernels/tiles/heads_together.hpp"
 #include "tests/rungs/rung.hpp"
 

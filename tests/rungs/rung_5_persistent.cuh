@@ -8,8 +8,8 @@
 // 16) 608 (655): a fixed stride deals long and short tiles unevenly, where the hardware gives the next tile
 // to whoever is done.
 //
-// The product's kernel (kernels/families/hopper_forward/kernel.cuh) is the next step: segments and masks, packed
-// sequences, grouped heads, any strides, merging into what is there, head size 64.
+// The product's kernel (kernels/families/hopper_forward/kernel.cuh) is the next step: segments and masks,
+// packed sequences, grouped heads, any strides, merging into what is there, head size 64.
 #pragma once
 
 #include "tests/rungs/rung_4_tma_store.cuh"

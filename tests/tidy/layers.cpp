@@ -48,7 +48,8 @@ bool reaches_into_kernels(std::string_view from, std::string_view header) {
       header == "kernels/masked.hpp")
     return false;
   if (from == "calls") return true;
-  return from == "sim" && !header.starts_with("kernels/tiles/, families/ and choice/");
+  return from == "sim" && !header.starts_with("kernels/tiles/") && !header.starts_with("kernels/families/") &&
+         !header.starts_with("kernels/choice/");
 }
 
 const Folder* find_folder(std::string_view name) {

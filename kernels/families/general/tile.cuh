@@ -8,10 +8,10 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernel_function.hpp"
+#include "kernels/families/general/costs.hpp"
 #include "kernels/families/parts/element.cuh"
 #include "kernels/families/parts/primitives.cuh"
 #include "kernels/tiles/params.hpp"
-#include "kernels/families/general/costs.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "kernels/families/fits.hpp"
+#include "kernels/families/hopper_backward/turns.hpp"
 #include "kernels/tiles/row_space.hpp"
 #include "kernels/tiles/tile_cuts.hpp"
-#include "kernels/families/hopper_backward/turns.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {

@@ -1,9 +1,9 @@
 // Summing dq by chains: a thread block takes all tiles of keys that add to the same rows of dq, a sequence of
-// a head, one after the other (kernels/families/hopper_backward/chains.hpp). So nobody sets dq to 0 before, because the first
-// piece of a block of queries, a cell, is stored and not added; and nobody rounds it afterwards, because the
-// thread block knows which piece is a cell's last. One thread stores and adds, and waits until memory has
-// been written. A warp that has nothing else to do loads complete cells, which are still in the L2 cache,
-// rounds them and stores what comes out (dq_rounding.cuh).
+// a head, one after the other (kernels/families/hopper_backward/chains.hpp). So nobody sets dq to 0 before,
+// because the first piece of a block of queries, a cell, is stored and not added; and nobody rounds it
+// afterwards, because the thread block knows which piece is a cell's last. One thread stores and adds, and
+// waits until memory has been written. A warp that has nothing else to do loads complete cells, which are
+// still in the L2 cache, rounds them and stores what comes out (dq_rounding.cuh).
 //
 // All cells are whole: no row beyond a cell is written, and rows of a cell that have no gradient get 0.
 //
@@ -13,14 +13,14 @@
 #include <cstdint>
 #include <string>
 
+#include "kernels/families/hopper_backward/chains.hpp"
 #include "kernels/families/hopper_backward/dq_rounding.cuh"
 #include "kernels/families/hopper_backward/dq_sum_unordered.cuh"
+#include "kernels/families/hopper_backward/shape.hpp"
 #include "kernels/families/hopper_backward/shared_storage.cuh"
 #include "kernels/families/hopper_backward/tile_source.cuh"
 #include "kernels/families/parts/hopper/instructions.cuh"
 #include "kernels/families/parts/hopper/tensor_map.cuh"
-#include "kernels/families/hopper_backward/chains.hpp"
-#include "kernels/families/hopper_backward/shape.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -1,9 +1,9 @@
 // Summing dq in a fixed order, which gives the same bits in every run (FlashAttention's deterministic
 // backward): a tile of keys adds its piece of dq of a block of queries to a cell of the dQ accumulator when
-// all pieces that come before it have been added (kernels/families/hopper_backward/turns.hpp). A counter for each cell, a
-// semaphore in FlashAttention's words, says how many have been. Where pieces are whole cells, a cell's first
-// piece is stored, and nobody sets dq to 0 before. dk and dv of a key head whose query heads have thread
-// blocks of their own are added in the order of heads, likewise by counters.
+// all pieces that come before it have been added (kernels/families/hopper_backward/turns.hpp). A counter for
+// each cell, a semaphore in FlashAttention's words, says how many have been. Where pieces are whole cells, a
+// cell's first piece is stored, and nobody sets dq to 0 before. dk and dv of a key head whose query heads
+// have thread blocks of their own are added in the order of heads, likewise by counters.
 //
 // Two threads of the producer warpgroup do this for both consumers, because what one thread does for a block
 // must not take longer than the block's products. The first waits for turns (call_blocks()): it calls a block
@@ -25,13 +25,13 @@
 #include <limits>
 #include <string>
 
+#include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_backward/dq_accumulate.cuh"
+#include "kernels/families/hopper_backward/shape.hpp"
 #include "kernels/families/hopper_backward/shared_storage.cuh"
 #include "kernels/families/hopper_backward/tile_source.cuh"
-#include "kernels/families/parts/hopper/instructions.cuh"
-#include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_backward/turns.hpp"
-#include "kernels/families/hopper_backward/shape.hpp"
+#include "kernels/families/parts/hopper/instructions.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 

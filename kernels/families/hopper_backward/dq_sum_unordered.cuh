@@ -9,12 +9,12 @@
 
 #include <string>
 
+#include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_backward/dq_accumulate.cuh"
+#include "kernels/families/hopper_backward/shape.hpp"
 #include "kernels/families/hopper_backward/shared_storage.cuh"
 #include "kernels/families/hopper_backward/tile_source.cuh"
 #include "kernels/families/parts/hopper/instructions.cuh"
-#include "kernels/families/fits.hpp"
-#include "kernels/families/hopper_backward/shape.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

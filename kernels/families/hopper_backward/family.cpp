@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "kernels/families/hopper_backward/shape.hpp"
+#include "kernels/families/hopper_backward/turns.hpp"
 #include "kernels/tiles/heads_together.hpp"
 #include "kernels/tiles/tile_order.hpp"
-#include "kernels/families/hopper_backward/turns.hpp"
 
 namespace cplab::kernels::cuda {
 

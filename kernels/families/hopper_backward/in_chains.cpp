@@ -4,11 +4,11 @@
 
 #include "kernels/families/call_tables.hpp"
 #include "kernels/families/compiled_head_sizes.hpp"
+#include "kernels/families/hopper_backward/chains.hpp"
 #include "kernels/families/hopper_backward/family.hpp"
 #include "kernels/families/hopper_backward/shape.hpp"
-#include "kernels/families/names.hpp"
-#include "kernels/families/hopper_backward/chains.hpp"
 #include "kernels/families/hopper_backward/turns.hpp"
+#include "kernels/families/names.hpp"
 
 namespace cplab::kernels::cuda {
 

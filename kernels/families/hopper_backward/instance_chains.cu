@@ -1,5 +1,5 @@
-// Backward attention for Hopper in one kernel, dq summed by chains: bf16 and fp16, head size 64. At head size 128
-// other ways were as fast or faster wherever both were measured (docs/lab/hopper-attention.md).
+// Backward attention for Hopper in one kernel, dq summed by chains: bf16 and fp16, head size 64. At head size
+// 128 other ways were as fast or faster wherever both were measured (docs/lab/hopper-attention.md).
 #include "kernels/families/hopper_backward/launch.cuh"
 
 namespace cplab::kernels::cuda::hopper {

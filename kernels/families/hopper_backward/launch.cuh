@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/families/elementwise/elementwise.hpp"
+#include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_backward/dq_sum_chains.cuh"
 #include "kernels/families/hopper_backward/dq_sum_ordered.cuh"
 #include "kernels/families/hopper_backward/dq_sum_unordered.cuh"
@@ -14,7 +15,6 @@
 #include "kernels/families/hopper_backward/params.cuh"
 #include "kernels/families/parts/hopper/kernels.hpp"
 #include "kernels/families/parts/launch.cuh"
-#include "kernels/families/fits.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -6,9 +6,9 @@
 #include "kernels/families/compiled_head_sizes.hpp"
 #include "kernels/families/hopper_backward/family.hpp"
 #include "kernels/families/hopper_backward/shape.hpp"
+#include "kernels/families/hopper_backward/turns.hpp"
 #include "kernels/families/names.hpp"
 #include "kernels/tiles/tile_order.hpp"
-#include "kernels/families/hopper_backward/turns.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -1,10 +1,10 @@
 // The fused backward kernel's parameters, from a call.
 #pragma once
 
+#include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_backward/score_gradients.cuh"
 #include "kernels/families/hopper_backward/shared_storage.cuh"
 #include "kernels/families/parts/hopper/tensor_map.cuh"
-#include "kernels/families/fits.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/families/fits.hpp"
 #include "kernels/families/parts/hopper/instructions.cuh"
 #include "kernels/families/parts/hopper/lse_delta.cuh"
 #include "kernels/families/parts/hopper/pipeline.cuh"
 #include "kernels/families/parts/hopper/tile_scheduler.cuh"
 #include "kernels/families/parts/segment_blocks.cuh"
-#include "kernels/families/fits.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -24,8 +24,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/tiles/params.hpp"
 #include "kernels/tiles/heads_together.hpp"
+#include "kernels/tiles/params.hpp"
 #include "kernels/tiles/work_list.hpp"
 
 namespace cplab::kernels::cuda {

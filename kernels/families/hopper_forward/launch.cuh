@@ -5,11 +5,11 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_forward/kernel.cuh"
 #include "kernels/families/parts/hopper/kernels.hpp"
 #include "kernels/families/parts/hopper/tensor_map.cuh"
 #include "kernels/families/parts/launch.cuh"
-#include "kernels/families/fits.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -6,10 +6,10 @@
 
 #include "kernels/families/hopper_forward/multiply_again.cuh"
 #include "kernels/families/hopper_forward/shared_storage.cuh"
+#include "kernels/families/parts/exp2_polynomial.cuh"
 #include "kernels/families/parts/hopper/mask.cuh"
 #include "kernels/families/parts/hopper/operands.cuh"
 #include "kernels/families/parts/hopper/wgmma.cuh"
-#include "kernels/families/parts/exp2_polynomial.cuh"
 #include "kernels/families/parts/softmax.cuh"
 #include "kernels/tiles/measured_constants.hpp"
 

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 
+#include "kernels/families/fits.hpp"
+#include "kernels/families/hopper_forward/shape.hpp"
 #include "kernels/families/parts/hopper/instructions.cuh"
 #include "kernels/families/parts/hopper/pipeline.cuh"
 #include "kernels/families/parts/hopper/tile_scheduler.cuh"
 #include "kernels/families/parts/segment_blocks.cuh"
-#include "kernels/families/fits.hpp"
 #include "kernels/tiles/measured_constants.hpp"
-#include "kernels/families/hopper_forward/shape.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/cuda/kernel_function.hpp"
+#include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/families/masked/variants.hpp"
 #include "kernels/tiles/masked_params.hpp"
 

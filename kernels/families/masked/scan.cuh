@@ -1,6 +1,6 @@
 // The scan of a keep mask: which cells of 64 queries x 64 keys hold a kept pair
-// (kernels/tiles/masked_params.hpp). It reads what the segments can show to a cell's queries, once, and writes
-// one bit for 4,096 pairs.
+// (kernels/tiles/masked_params.hpp). It reads what the segments can show to a cell's queries, once, and
+// writes one bit for 4,096 pairs.
 #pragma once
 
 #include <cstdint>

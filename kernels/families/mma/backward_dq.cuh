@@ -7,8 +7,8 @@
 #include "kernels/families/mma/parts/block_walk.cuh"
 #include "kernels/families/mma/parts/shared_tiles.cuh"
 #include "kernels/families/mma/parts/warp_mma.cuh"
-#include "kernels/families/parts/output_rows.cuh"
 #include "kernels/families/mma/tiles.hpp"
+#include "kernels/families/parts/output_rows.cuh"
 
 namespace cplab::kernels::cuda {
 

@@ -10,9 +10,9 @@
 #include "kernels/families/mma/parts/online_softmax.cuh"
 #include "kernels/families/mma/parts/shared_tiles.cuh"
 #include "kernels/families/mma/parts/warp_mma.cuh"
+#include "kernels/families/mma/tiles.hpp"
 #include "kernels/families/parts/max_logit.cuh"
 #include "kernels/families/parts/output_rows.cuh"
-#include "kernels/families/mma/tiles.hpp"
 
 namespace cplab::kernels::cuda {
 

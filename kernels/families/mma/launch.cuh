@@ -9,7 +9,6 @@
 #include "kernels/families/mma/backward_dq.cuh"
 #include "kernels/families/mma/forward.cuh"
 #include "kernels/families/mma/tiles.hpp"
-#include "kernels/families/mma/tiles.hpp"
 
 namespace cplab::kernels::cuda {
 

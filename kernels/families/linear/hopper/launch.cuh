@@ -5,14 +5,14 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/families/parts/hopper/kernels.hpp"
+#include "kernels/families/fits.hpp"
 #include "kernels/families/linear/hopper/keys.cuh"
 #include "kernels/families/linear/hopper/local.cuh"
 #include "kernels/families/linear/hopper/state.cuh"
+#include "kernels/families/linear/variants.hpp"
+#include "kernels/families/parts/hopper/kernels.hpp"
 #include "kernels/families/parts/hopper/tensor_map.cuh"
 #include "kernels/families/parts/launch.cuh"
-#include "kernels/families/fits.hpp"
-#include "kernels/families/linear/variants.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

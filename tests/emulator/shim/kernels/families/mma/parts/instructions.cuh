@@ -1,5 +1,5 @@
-// The emulator's version of kernels/families/mma/parts/instructions.cuh. A copy arrives when its thread waits for
-// it, no earlier.
+// The emulator's version of kernels/families/mma/parts/instructions.cuh. A copy arrives when its thread waits
+// for it, no earlier.
 #pragma once
 
 #include <algorithm>
