@@ -113,7 +113,7 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   if (launch.takes_by_counter || DqSum::always_draws) params.counter = &counter;
   emulated_threads = Shape::threads;
   const auto kernel = [&] { hopper::attend_backward_fused_kernel<T, Shape>(params); };
-  if (DqSum::blocks_wait) {
+  if (DqSum::always_draws) {  // its thread blocks wait for each other
     run_together({.seed = launch.seed, .late_copies = launch.late_copies, .resident = launch.resident},
                  emulated_threads, params.blocks, hopper::fused_shared, kernel);
   } else {

@@ -79,7 +79,6 @@ struct ChainedDqSum {
     CUtensorMap strips;  // loads sums of dq to be rounded: fp32, boxes of rounding_rows rows x 64 columns
   };
   static constexpr bool always_draws = false;  // the first chains are not drawn from the counter
-  static constexpr bool blocks_wait = false;   // no thread block waits for another
 
   static std::string kernel_name(DType dtype, int head_size, int) {
     return hopper_backward_chains_name(dtype, head_size);

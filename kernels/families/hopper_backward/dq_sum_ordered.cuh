@@ -224,8 +224,7 @@ struct OrderedDqSum {
     OrderOfHeads heads;
     bool stores_first = false;  // the first piece of a cell is stored, not added
   };
-  static constexpr bool always_draws = true;  // every tile is drawn from the counter, the first ones too
-  static constexpr bool blocks_wait = true;   // thread blocks wait for others
+  static constexpr bool always_draws = true;  // the first tiles are drawn, too: thread blocks wait for others
 
   static std::string kernel_name(DType dtype, int head_size, int) {
     return hopper_backward_ordered_name(dtype, head_size);

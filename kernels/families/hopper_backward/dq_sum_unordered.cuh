@@ -44,7 +44,6 @@ struct UnorderedDqSum {
   // --- host side ----------------------------------------------------------------------------------------
   struct Params {};
   static constexpr bool always_draws = false;  // the first tiles are not drawn from the counter
-  static constexpr bool blocks_wait = false;   // no thread block waits for another
 
   static std::string kernel_name(DType dtype, int head_size, int keys) {
     return hopper_backward_fused_name(dtype, head_size, keys);

@@ -4,6 +4,9 @@
 // deterministic in FlashAttention's words (dq_sum_ordered.cuh); or by one thread block that takes all tiles
 // that add to the same rows, and rounds the sums too (dq_sum_chains.cuh).
 //
+// delta, the row sums of dO * O, is an input: a launch before this one computes it (FlashAttention:
+// preprocess).
+//
 // The grid is persistent: a thread block takes tile after tile of 128 keys, 64 for each consumer warpgroup
 // (consumer.cuh), or of 64 keys with one consumer, and walks over blocks of queries. K, V and the first Q of
 // the next tile are loaded (producer.cuh) while dk and dv of the last one are stored.

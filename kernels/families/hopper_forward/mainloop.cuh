@@ -219,7 +219,7 @@ class ForwardMainloop {
 
   // From S, before exponentiate(): the reference becomes the maximum where that exceeds it too far.
   __device__ __forceinline__ void find_reference(int k) {
-    // Two chains of maxima for each row: in one, every operation would wait for the one before.
+    // Each row has two sequences of maxima: in one, every operation would wait for the one before.
     float highest[2][2] = {{softmax.maximum[0], s_[0][0]}, {softmax.maximum[1], s_[0][2]}};
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n)
