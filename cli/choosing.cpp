@@ -136,7 +136,7 @@ cuda::MeasuredChoices decided_by_rank_0(Rendezvous* rendezvous, double timeout_s
 
 std::optional<cuda::Rates> rates_of(const Arguments& arguments, const ScenarioFile& file) {
   if (!arguments.has("hardware")) return {};
-  return read_hardware_of(file).rates;
+  return machine_of(file).rates;
 }
 
 KernelChoosing choose_kernels(const Arguments& arguments, const ScenarioFile& file, const Participation& with,
