@@ -13,6 +13,7 @@
 #include "algorithms/core/homes.hpp"
 #include "algorithms/core/list.hpp"
 #include "cli/commands/command.hpp"
+#include "cli/commands/plan_text.hpp"
 #include "cli/injection.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/prediction.hpp"

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "calls/converter.hpp"
 #include "cli/files/hardware_file.hpp"
 #include "cli/files/scenario_file.hpp"

@@ -24,14 +24,14 @@
 #include <cstdint>
 #include <string>
 
+#include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_backward/dq_accumulate.cuh"
 #include "kernels/families/hopper_backward/dq_turns.cuh"
+#include "kernels/families/hopper_backward/shape.hpp"
 #include "kernels/families/hopper_backward/shared_storage.cuh"
 #include "kernels/families/hopper_backward/tile_source.cuh"
-#include "kernels/families/parts/hopper/instructions.cuh"
-#include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_backward/turns.hpp"
-#include "kernels/families/hopper_backward/shape.hpp"
+#include "kernels/families/parts/hopper/instructions.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/families/hopper_backward/turns.hpp"
 #include "kernels/families/parts/hopper/instructions.cuh"
 #include "kernels/families/parts/segment_blocks.cuh"
 #include "kernels/tiles/params.hpp"
-#include "kernels/families/hopper_backward/turns.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
