@@ -12,7 +12,7 @@ namespace {
 
 constexpr int algorithm_lines = 100;
 constexpr int class_lines = 600;
-constexpr int other_lines = 400;
+constexpr int other_lines = 450;  // 400 is the guide (CONTRIBUTING.md)
 
 template <std::size_t N>
 bool is_one_of(std::string_view name, const std::array<std::string_view, N>& names) {
@@ -89,25 +89,36 @@ std::vector<Finding> check_budgets(const Tree& tree) {
   return findings;
 }
 
+namespace {
+
+// Whether a list of CMake names a file. In a family's lists a name stands behind "${family_folder}/".
+bool names_source(std::string_view list, std::string_view name) {
+  constexpr std::string_view folder = "${family_folder}/";
+  for (const std::string_view line : lines_of(list)) {
+    const std::string_view code = line.substr(0, line.find('#'));
+    for (std::size_t at = code.find(name); at != std::string_view::npos; at = code.find(name, at + 1)) {
+      const std::size_t end = at + name.size();
+      const bool begins = at == 0 || (!is_name_character(code[at - 1]) && code[at - 1] != '/') ||
+                          code.substr(0, at).ends_with(folder);
+      if (begins && (end == code.size() || !is_name_character(code[end]))) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 std::vector<Finding> check_listed(const Tree& tree) {
   std::vector<Finding> findings;
   for (const auto& [path, text] : tree) {
     if (extension_of(path) != ".cpp" && extension_of(path) != ".cu") continue;
     bool listed = false;
     for (std::size_t slash = path.rfind('/'); slash != std::string::npos && !listed;
-         slash = slash == 0 ? std::string::npos : path.rfind('/', slash - 1)) {
-      const auto list = tree.find(path.substr(0, slash + 1) + "CMakeLists.txt");
-      if (list == tree.end()) continue;
-      const std::string name = path.substr(slash + 1);
-      for (const std::string_view line : lines_of(list->second)) {
-        const std::string_view code = line.substr(0, line.find('#'));
-        for (std::size_t at = code.find(name); at != std::string_view::npos; at = code.find(name, at + 1)) {
-          const std::size_t end = at + name.size();
-          listed = listed || ((at == 0 || (!is_name_character(code[at - 1]) && code[at - 1] != '/')) &&
-                              (end == code.size() || !is_name_character(code[end])));
-        }
+         slash = slash == 0 ? std::string::npos : path.rfind('/', slash - 1))
+      for (const char* const name : {"CMakeLists.txt", "family.cmake", "device.cmake"}) {
+        const auto list = tree.find(path.substr(0, slash + 1) + name);
+        listed = listed || (list != tree.end() && names_source(list->second, path.substr(slash + 1)));
       }
-    }
     if (!listed && path != "cmake/version.cpp")  // named by cmake/version.cmake
       findings.push_back({path, 0, "stands in no CMakeLists.txt of its folder: it is never built"});
   }

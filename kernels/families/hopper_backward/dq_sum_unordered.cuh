@@ -15,6 +15,7 @@
 #include "kernels/families/hopper_backward/shared_storage.cuh"
 #include "kernels/families/hopper_backward/tile_source.cuh"
 #include "kernels/families/parts/hopper/instructions.cuh"
+#include "kernels/tiles/heads_together.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -1,6 +1,10 @@
-foreach(kernel scan state walk walk_mma)
-  target_sources(cplab_kernels_portable PRIVATE "${family_folder}/${kernel}.cu")
-endforeach()
+# Sources of this family for nvcc.
+target_sources(cplab_kernels_portable PRIVATE
+  "${family_folder}/scan.cu"
+  "${family_folder}/state.cu"
+  "${family_folder}/walk.cu"
+  "${family_folder}/walk_mma.cu"
+)
 if(CPLAB_HOPPER)
   foreach(head_size ${hopper_head_sizes})
     foreach(value_size ${hopper_head_sizes})

@@ -1,6 +1,10 @@
-foreach(kernel general_backward general_forward scan select)
-  target_sources(cplab_kernels_portable PRIVATE "${family_folder}/${kernel}.cu")
-endforeach()
+# Sources of this family for nvcc.
+target_sources(cplab_kernels_portable PRIVATE
+  "${family_folder}/general_backward.cu"
+  "${family_folder}/general_forward.cu"
+  "${family_folder}/scan.cu"
+  "${family_folder}/select.cu"
+)
 foreach(direction forward backward)
   add_instances(cplab_kernels_portable "${family_folder}/${direction}.cu.in" attend_${direction}_masked
     "${mma_head_sizes}")

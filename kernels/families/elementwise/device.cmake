@@ -1,0 +1,2 @@
+# Sources of the row-wise kernels for nvcc.
+target_sources(cplab_kernels_portable PRIVATE "${family_folder}/elementwise.cu")
