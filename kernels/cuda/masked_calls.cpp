@@ -141,14 +141,14 @@ std::size_t CudaCalls::add(const SelectKeys& call) {
 std::size_t CudaCalls::add_scan_of(std::size_t call) {
   const State::Call& whole = state_->calls.at(call);
   if (!whole.scan) throw std::logic_error("CudaCalls: no call of dynamic mask attention");
-  state_->pending.clear();
+  state_->begin_call();
   return state_->push("mask_scan", whole.scan);
 }
 
 std::size_t CudaCalls::add_products_of(std::size_t call) {
   const State::Call& whole = state_->calls.at(call);
   if (!whole.products) throw std::logic_error("CudaCalls: no call of dynamic mask attention");
-  state_->pending.clear();
+  state_->begin_call();
   return state_->push(whole.variant + ", products", whole.products);
 }
 

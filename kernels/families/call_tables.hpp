@@ -94,7 +94,6 @@ class CallTables {
     require(value <= std::numeric_limits<std::int32_t>::max(), what);
   }
 
- protected:
   // Pointers of the call being added are kept apart until it is there, because adding may still throw.
   void begin_call() { pending_.clear(); }
   void keep_call() {

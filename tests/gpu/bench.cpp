@@ -12,7 +12,8 @@
 
 #include "algorithms/core/defaults.hpp"
 #include "kernels/compiled.hpp"
-#include "kernels/families/variants.hpp"
+#include "kernels/families/hopper_backward/shape.hpp"
+#include "kernels/families/hopper_backward_apart/shape.hpp"
 #include "tests/gpu/attention_problem.hpp"
 #include "tests/gpu/gpu_tile.hpp"
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/cuda/kernel_table.hpp"
+#include "kernels/families/family.hpp"
 #include "kernels/families/parts/cuda_error.hpp"
 #include "kernels/tiles/work_list.hpp"
 #include "tests/gpu/attention_problem.hpp"
