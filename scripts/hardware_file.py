@@ -65,6 +65,19 @@ def write_gpu(out, measured, base):
         out.table("[gpu]", entries, assumed("copy_bytes_s was not measured: from the base file"))
 
 
+def write_rates(out, measured, base):
+    """How fast the attention kernels are, as the base says of the same GPU; of another one a file is better silent."""
+    if base["gpu"]["name"] != measured["gpu"]:
+        return
+    rates = base.get("rates", {})
+    own = {key: value for key, value in rates.items() if not isinstance(value, dict)}
+    if own:
+        out.copied("[rates]", own, "from the base file")
+    for section, entries in rates.items():
+        if isinstance(entries, dict):
+            out.table(f"[rates.{section}]", entries, {})
+
+
 def write_host(out, measured, base):
     keys = ("kernel_launch_s", "communication_launch_s", "copy_launch_s", "launch_latency_s", "dependency_s",
             "sync_s", "graph_launch_s", "graph_node_s")
@@ -322,6 +335,7 @@ def hardware_file(measured, base, name, machine, with_fp16):
     out.lines += ["", f"name = {quoted(name)}"]
     write_node(out, measured, base)
     write_gpu(out, measured, base)
+    write_rates(out, measured, base)
     write_host(out, measured, base)
     if "burst" in base:
         out.copied("[burst]", base["burst"], "from the base file")

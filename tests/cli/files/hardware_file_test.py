@@ -107,6 +107,17 @@ class HardwareFile(unittest.TestCase):
                                "--base", BASE, *(options or ("--name", "canned"))],
                               capture_output=True, text=True, check=False)
 
+    def test_rates_of_the_same_gpu_are_kept(self):
+        base = ROOT / "scenarios" / "hardware" / "h200x4.toml"
+        converted = self.convert(MEASURED, "--name", "canned", "--base", base)
+        self.assertEqual(converted.returncode, 0, converted.stderr)
+        kept, rates = (tomllib.loads(text)["rates"] for text in (converted.stdout, base.read_text()))
+        self.assertEqual(kept.keys(), rates.keys())
+        for key, value in rates["hopper_backward"].items():
+            self.assertAlmostEqual(kept["hopper_backward"][key], value, delta=1e-4 * value)
+        other = self.convert(MEASURED | {"gpu": "NVIDIA B200"}, "--name", "canned", "--base", base)
+        self.assertNotIn("rates", tomllib.loads(other.stdout))
+
     def simulate(self, measured, sequence, ranks):
         converted = self.convert(measured)
         self.assertEqual(converted.returncode, 0, converted.stderr)
