@@ -123,10 +123,11 @@ class FusedConsumer {
       load_lse(count);  // comes as late as this because there was no room while dq was in registers
       end_block<2>(count - 1, ds, (flags & block_first) == 0);
     }
+    Operand p_operand;  // here, because the product for dv reads it until its batch is complete
     if constexpr (early_dv)
-      compute_ds_beside_dv(count, (flags & block_masked) != 0, lse_delta, p, dp, ds, dout);
+      compute_ds_beside_dv(count, (flags & block_masked) != 0, lse_delta, p, dp, p_operand, ds, dout);
     else
-      compute_ds_before_dv(count, (flags & block_masked) != 0, lse_delta, p, dp, ds, dout);
+      compute_ds_before_dv(count, (flags & block_masked) != 0, lse_delta, p, dp, p_operand, ds, dout);
     issue_dq(count - 1, dq);
     issue_dkv(dk_, ds, q);
     // Everything else happens while these products run.
@@ -146,10 +147,9 @@ class FusedConsumer {
   // product for dv. This is for shapes that have registers for P beside dS: the product for dv starts
   // first, and dS is computed beside it.
   __device__ __forceinline__ void compute_ds_beside_dv(int count, bool masked, const LseDeltaPair* lse_delta,
-                                                       Scores& p, Scores& dp, Operand& ds,
+                                                       Scores& p, Scores& dp, Operand& p_operand, Operand& ds,
                                                        const QueryRows& dout) {
     float2 minus_delta[n_tiles];
-    Operand p_operand;
     compute_p(count, masked, lse_delta, p, dp, minus_delta);
     pack_operand<T>(p, p_operand);
     issue_dkv(dv_, p_operand, dout);
@@ -163,10 +163,9 @@ class FusedConsumer {
   }
   // Does the same for shapes in which P and dS share registers: the product for dv starts last.
   __device__ __forceinline__ void compute_ds_before_dv(int count, bool masked, const LseDeltaPair* lse_delta,
-                                                       Scores& p, Scores& dp, Operand& ds,
+                                                       Scores& p, Scores& dp, Operand& p_operand, Operand& ds,
                                                        const QueryRows& dout) {
     float2 minus_delta[n_tiles];
-    Operand p_operand;
     wait_for_ds(count - 1);
     compute_p(count, masked, lse_delta, p, dp, minus_delta);
     const int tile = DsTiles::stage(count);
