@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Attention calls of ours beside those of FlashAttention 4 and of cuDNN, as a table: what peer_attention.py wrote.
 
-    scripts/peer_calls.py CAMPAIGN     its peers-long-*.json and peers-short-*.json (a file of scripts/campaign.py, or a
-                                       folder): of all sides the fastest run
+    scripts/peer_calls.py CAMPAIGN     its peers-long-*.json, peers-short-*.json and peers-drawn-*.json (a file of
+                                       scripts/campaign.py, or a folder): of all sides the fastest run
 
 Geometric means of the ratios of rates, by head size and mask, in brackets the least.
 """
@@ -51,7 +51,7 @@ def main():
     print("| | full, 128 | causal, 128 | full, 64 | causal, 64 |")
     print("|---|---:|---:|---:|---:|")
     for peer, name in (("fa4", "FlashAttention 4"), ("cudnn", "cuDNN")):
-        for kind, words in (("long", "long"), ("short", "batches of short sequences")):
+        for kind, words in (("long", "long"), ("short", "batches of short sequences"), ("drawn", "drawn")):
             for direction in ("forward", "backward"):
                 line(f"{direction}, {words}, of {name}", fastest(path, f"peers-{kind}-*.json", direction), "best", peer)
     line("backward, long, deterministic of default", fastest(path, "peers-long-*.json", "backward"), "deterministic", "best")

@@ -210,7 +210,6 @@ struct Hardware {
   std::vector<std::pair<std::string, std::string>> environment;  // driver, CUDA, NCCL, NCCL_* as measured
   VariantChoice choice;
   kernels::cuda::Rates rates = kernels::cuda::shipped_rates(9, 0);  // of our kernels on this GPU
-  Provenance rates_provenance;
   std::string kernels_of;          // the library whose attention kernels the tables time; empty: our own
   std::vector<std::string> notes;  // to be said with every answer
   std::string sha256;              // of its file and, behind it, of those that it includes

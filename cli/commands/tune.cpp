@@ -185,7 +185,7 @@ int command_tune(const Arguments& arguments, Console& console) {
     throw InputError("--" + std::string(arguments.has("show") ? "show" : "verify") +
                      ": of the file, without SCENARIO");
   if (inspects) {
-    for (const char* option : {"choose", "fresh", "rounds", "deterministic", "set", "unset"})
+    for (const char* option : {"choose", "fresh", "rounds", "deterministic", "hardware", "set", "unset"})
       if (arguments.has(option))
         throw InputError(std::string("--") + option +
                          ": not beside --show or --verify, which measure nothing");

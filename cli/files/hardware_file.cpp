@@ -47,7 +47,6 @@ void mark_changed(Hardware& hardware, const std::string& key, const std::string&
   if (section == "node") hardware.node.provenance = assumed;
   if (section == "network") hardware.network.provenance = assumed;
   if (section == "gpu") hardware.gpu.provenance = assumed;
-  if (section == "rates") hardware.rates_provenance = assumed;
   if (section == "host") hardware.host.provenance = assumed;
   if (section == "linear") hardware.linear.provenance = assumed;
   if (section == "burst") hardware.burst.provenance = assumed;

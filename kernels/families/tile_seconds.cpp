@@ -49,6 +49,13 @@ double at_head_size(double head_size, double at_64, double at_128) {
   return std::max(at_64 + (at_128 - at_64) * (head_size - 64) / 64, at_64 / 4);
 }
 
+double hopper_backward_flop_us(const HeadSizes& sizes, const Rates& rates) {
+  return under_load *
+         at_head_size((sizes.key + sizes.value) / 2.0, rates[Rate::hopper_backward_d64_us],
+                      rates[Rate::hopper_backward_d128_us]) /
+         (128 * 128) / backward_flops(sizes);
+}
+
 TileCosts same_costs(const Rates& rates, double of_128_keys) {
   return {
       {of_128_keys, of_128_keys, of_128_keys}, rates[Rate::tile_beyond_keys], rates[Rate::tile_masked_block]};
@@ -78,8 +85,8 @@ std::vector<double> tiles_us(const WorkTables& work, const TileCosts& costs, boo
   return times;
 }
 
-double launch_us(const WorkTables& work, const TileCosts& costs, const TileWalk& walk, bool by_key,
-                 const TileExtras& extras) {
+double makespan_us(const WorkTables& work, const TileCosts& costs, const TileWalk& walk, bool by_key,
+                   const TileExtras& extras) {
   if (work.tiles.empty() || walk.heads == 0) return 0;
   TileWalk own = walk;
   own.fixed_share = walk.fixed_share && work.even;

@@ -21,6 +21,9 @@ constexpr double under_load = 1.13;
 // Of a head size, on the line through the costs at 64 and 128.
 double at_head_size(double head_size, double at_64, double at_128);
 
+// us for a FLOP of the fused backward for Hopper, on one multiprocessor that is never idle.
+double hopper_backward_flop_us(const HeadSizes& sizes, const Rates& rates);
+
 // Tiles of every height cost the same.
 TileCosts same_costs(const Rates& rates, double of_128_keys);
 
@@ -44,8 +47,8 @@ struct TileExtras {
 std::vector<double> tiles_us(const WorkTables& work, const TileCosts& costs, bool by_key,
                              const TileExtras& extras);
 // us until the last tile of a launch is done.
-double launch_us(const WorkTables& work, const TileCosts& costs, const TileWalk& walk, bool by_key,
-                 const TileExtras& extras = {});
+double makespan_us(const WorkTables& work, const TileCosts& costs, const TileWalk& walk, bool by_key,
+                   const TileExtras& extras = {});
 
 // us for casts behind a backward launch (casts_dq(), casts_dkv()). `asked`: with the rounded views.
 double casts_us(const ChosenBackward& chosen, const AttendBackward& asked, const AttendBackward& launched,

@@ -137,8 +137,8 @@ double HopperBackward::all_tiles_us(const ChosenBackward& chosen, const AttendBa
                                     const TileExtras& extras, const VariantOptions& options) const {
   const Rates& rates = options.speeds();
   const double tile = tile_us(chosen, call, rates) * slower_beyond_cache(chosen, call, options);
-  return launch_us(chosen.by_k, same_costs(rates, tile),
-                   walk_of_keys(key_tile_heads(call, *chosen.variant), options.sms), true, extras);
+  return makespan_us(chosen.by_k, same_costs(rates, tile),
+                     walk_of_keys(key_tile_heads(call, *chosen.variant), options.sms), true, extras);
 }
 
 // The kernels add to zeros that another launch writes: to dq, unless the first piece can be stored, and to dk
@@ -178,11 +178,7 @@ PredictedTime HopperBackward::time(const ChosenBackward& chosen, const AttendBac
 }
 
 double HopperBackward::flop_us(const AttendBackwardVariant& variant, const Rates& rates) const {
-  const HeadSizes sizes = variant.sizes();
-  return under_load *
-         at_head_size((sizes.key + sizes.value) / 2.0, rates[Rate::hopper_backward_d64_us],
-                      rates[Rate::hopper_backward_d128_us]) /
-         (128 * 128) / backward_flops(sizes);
+  return hopper_backward_flop_us(variant.sizes(), rates);
 }
 
 }  // namespace cplab::kernels::cuda

@@ -97,11 +97,7 @@ class HopperBackwardApart final : public AttendBackwardFamily {
   }
 
   double flop_us(const AttendBackwardVariant& variant, const Rates& rates) const override {
-    const HeadSizes sizes = variant.sizes();
-    return under_load *
-           at_head_size((sizes.key + sizes.value) / 2.0, rates[Rate::hopper_backward_d64_us],
-                        rates[Rate::hopper_backward_d128_us]) /
-           (128 * 128) / backward_flops(sizes);
+    return hopper_backward_flop_us(variant.sizes(), rates);  // what is preferred there
   }
 
   // Tables of times are of the fused kernels.

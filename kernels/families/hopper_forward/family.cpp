@@ -113,7 +113,7 @@ class HopperForward final : public AttendFamily {
                                 ? rates[Rate::hopper_forward_d64_least_us] * static_cast<double>(tiles) /
                                       static_cast<double>(walk.sms)
                                 : 0;
-    const double of_tiles = launch_us(chosen.work, costs, walk, false, {.rows_us = rows_us(call, rates)});
+    const double of_tiles = makespan_us(chosen.work, costs, walk, false, {.rows_us = rows_us(call, rates)});
     return {us * (rates[Rate::launch_us] + std::max(of_tiles, least_us)),
             us * (rates[Rate::launch_us] + memory_us({&call.q, &call.k, &call.v, &call.out}, rates))};
   }

@@ -20,13 +20,10 @@ std::string mma_backward_name(DType dtype, const HeadSizes& sizes, bool small_ti
 
 double mma_flop_us(bool forward, const HeadSizes& sizes, const Rates& rates) {
   const double mean_size = (sizes.key + sizes.value) / 2.0;
-  const auto on_line = [&](Rate at_64, Rate at_128) {
-    return rates[at_64] + (rates[at_128] - rates[at_64]) * (mean_size - 64) / 64;
-  };
-  return forward ? on_line(Rate::mma_forward_d64_us, Rate::mma_forward_d128_us) / (128 * 128) /
-                       forward_flops(sizes)
-                 : on_line(Rate::mma_backward_d64_us, Rate::mma_backward_d128_us) / (128 * 128) /
-                       backward_flops(sizes);
+  const double tile_us =
+      forward ? at_head_size(mean_size, rates[Rate::mma_forward_d64_us], rates[Rate::mma_forward_d128_us])
+              : at_head_size(mean_size, rates[Rate::mma_backward_d64_us], rates[Rate::mma_backward_d128_us]);
+  return tile_us / (128 * 128) / (forward ? forward_flops(sizes) : backward_flops(sizes));
 }
 
 namespace {
@@ -87,7 +84,7 @@ class MmaForward final : public AttendFamily {
     const TileWalk walk{.heads = call.q.heads,
                         .heads_per_group = std::max<std::int64_t>(call.q.heads, 1),
                         .sms = options.sms};
-    const double tiles = launch_us(chosen.work, same_costs(rates, cost), walk, false);
+    const double tiles = makespan_us(chosen.work, same_costs(rates, cost), walk, false);
     return {us * (rates[Rate::launch_us] + tiles),
             us * (rates[Rate::launch_us] + memory_us({&call.q, &call.k, &call.v, &call.out}, rates))};
   }
@@ -159,9 +156,9 @@ class MmaBackward final : public AttendBackwardFamily {
     };
     const TileExtras extras{.heads_walked = static_cast<double>(call.q.heads) /
                                             static_cast<double>(std::max<std::int64_t>(call.k.heads, 1))};
-    double tiles = launch_us(chosen.by_k, same_costs(rates, costs.keys), walk(call.k.heads), true, extras);
+    double tiles = makespan_us(chosen.by_k, same_costs(rates, costs.keys), walk(call.k.heads), true, extras);
     tiles += rates[Rate::launch_us] +
-             launch_us(chosen.by_q, same_costs(rates, costs.queries), walk(call.q.heads), false);
+             makespan_us(chosen.by_q, same_costs(rates, costs.queries), walk(call.q.heads), false);
     tiles += casts_us(chosen, asked, call, rates);
     const double memory =
         memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, rates);
