@@ -147,6 +147,7 @@ void write_gpu(JsonWriter& json, const GpuRun& gpu, double instrumented_s) {
   json.field("ranks_per_gpu", gpu.ranks_per_gpu);
   write_words(json, "links", gpu.links);
   json.field("graph", gpu.cuda_graph);
+  json.field("warmup", gpu.warmup);
   json.field("clock_residual_s", gpu.clock_residual_s);
   json.field("instrumented_s", instrumented_s);
   json.objects("memory", gpu.memory, [&](const RankMemory& memory) {

@@ -102,6 +102,7 @@ struct GpuRun {
   // What each transport used ran on: {"copy", "peer access"}, {"nccl", "P2P/direct pointer"}.
   std::vector<std::pair<std::string, std::string>> links;
   bool cuda_graph = false;
+  int warmup = 0;                  // iterations before those that were timed
   double clock_residual_s = 0;     // the largest error of the clocks that align the ranks' operations
   std::vector<RankMemory> memory;  // by rank
   bool allocation_log_equals_plan = false;  // births and deaths written by the executor, key by key

@@ -261,8 +261,15 @@ void GpuExecutor::State::repeat(GpuTeam& team, int rank) {
   GpuIssuer issuer(own, *messages, links[i].get());
   GpuClock clock;
   const int timed = options.cuda_graph ? 0 : options.iterations;
-  const int warmup = options.cuda_graph ? 1 : options.warmup;
+  int warmup = options.cuda_graph ? 1 : options.warmup;
+  Clock::time_point began;
   for (int n = 0; n < warmup + timed + options.instrumented; ++n) {
+    unfinished[i] = own.plan().operations.size();  // between repetitions it waits in no operation
+    team.report_progress(rank, 0);
+    const Clock::time_point start = team.barrier(rank, deadline);
+    if (n == 0) began = start;
+    // All ranks go on warming up together, because a barrier tells all the same time.
+    if (!options.cuda_graph && n == warmup && start - began < settling()) ++warmup;
     const bool instrument = n >= warmup + timed;
     if (n == warmup + timed) clock.align(own);
     GpuIssuer::Iteration iteration;
@@ -270,10 +277,8 @@ void GpuExecutor::State::repeat(GpuTeam& team, int rank) {
     iteration.instrumented = instrument;
     iteration.jitter = !instrument;
     iteration.log = n == 0 && options.keep_log ? &outcomes[i].log : nullptr;
-    unfinished[i] = own.plan().operations.size();  // between repetitions it waits in no operation
-    team.report_progress(rank, 0);
     iteration.holds_backward = between_layers(plan.scenario.schedule);
-    iteration.start = team.barrier(rank, deadline);
+    iteration.start = n == warmup + timed ? team.barrier(rank, deadline) : start;
     issuer.begin(iteration);
     const double end_s = run_phases(team, rank, issuer, iteration);
     const bool counts = n >= warmup && !instrument;
@@ -282,8 +287,19 @@ void GpuExecutor::State::repeat(GpuTeam& team, int rank) {
     if (instrument) outcomes[i].operations.push_back(clock.read(own, issuer.issue_s(), iteration.start));
     team.barrier(rank, deadline);
   }
+  if (rank == team.local().front()) warmed = warmup;
   if (options.instrumented > 0) clock.check(own);
   outcomes[i].clock_residual_s = clock.residual_s();
+}
+
+std::vector<double> GpuExecutor::State::replay_graph() {
+  std::vector<double> times_s;
+  GpuGraph graph(ranks, *messages, links, ++repetitions);
+  const Clock::time_point began = Clock::now();
+  for (warmed = 0; warmed < options.warmup || Clock::now() - began < settling(); ++warmed)
+    (void)graph.replay(deadline);
+  for (int n = 0; n < options.iterations; ++n) times_s.push_back(graph.replay(deadline));
+  return times_s;
 }
 
 ExecutionResult GpuExecutor::run() {
@@ -296,15 +312,10 @@ ExecutionResult GpuExecutor::run() {
   try {
     GpuTeam team(s.world(), s.options.rendezvous);
     team.run([&](int rank) { s.repeat(team, rank); });
-    const int timed = s.options.cuda_graph ? 1 : s.options.warmup + s.options.iterations;
-    s.repetitions += static_cast<std::uint32_t>(timed + s.options.instrumented);
-    if (s.options.cuda_graph) {
-      GpuGraph graph(s.ranks, *s.messages, s.links, ++s.repetitions);
-      for (int n = 0; n < s.options.warmup + s.options.iterations; ++n) {
-        const double time_s = graph.replay(s.deadline);
-        if (n >= s.options.warmup) graph_times_s.push_back(time_s);
-      }
-    }
+    const int timed = s.options.cuda_graph ? 0 : s.options.iterations;
+    s.repetitions += static_cast<std::uint32_t>(s.warmed + timed + s.options.instrumented);
+    if (s.options.cuda_graph) graph_times_s = s.replay_graph();
+    s.facts.warmup = s.warmed;
     for (const int rank : team.local()) s.finish_outcome(rank);
     s.gather_outcomes();
   } catch (const TimeUp&) {

@@ -21,7 +21,8 @@ namespace cplab {
 
 struct GpuOptions {
   int ranks_per_gpu = 1;  // more than 1 needs transport copy
-  int warmup = 0;         // repetitions before those that are timed
+  int warmup = 0;         // repetitions before those that are timed, at least,
+  double settle_s = 0;    // and until the GPUs have been under load for so long: their clocks fall meanwhile
   int iterations = 1;
   int instrumented = 1;     // further ones, with events around every operation, for the timeline
   double timeout_s = 600;   // for all repetitions together

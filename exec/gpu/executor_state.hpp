@@ -37,6 +37,10 @@ struct GpuExecutor::State {
   void set_up();
   void make_rank(int rank);
   void repeat(GpuTeam& team, int rank);
+  std::vector<double> replay_graph();
+  Clock::duration settling() const {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.settle_s));
+  }
   void wait_for(GpuTeam& team, int rank, GpuIssuer& issuer, const std::function<bool()>& reached);
   double run_phases(GpuTeam& team, int rank, GpuIssuer& issuer, const GpuIssuer::Iteration& iteration);
   std::string how_far() const;  // " after 12 of 40 operations", of the ranks here, in program order
@@ -57,6 +61,7 @@ struct GpuExecutor::State {
   GpuRun facts;
   Clock::time_point deadline;
   std::uint32_t repetitions = 0;  // before this run, of the messages' counters
+  int warmed = 0;                 // repetitions before those that were timed, settling included
   bool hung = false;
   std::vector<std::size_t> unfinished;  // by rank, the operation waited in after a hang; past the end: none
 };

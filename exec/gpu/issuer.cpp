@@ -24,6 +24,17 @@ std::size_t place_in(const GpuMeeting& meeting, int rank) {
                                   members.begin());
 }
 
+void queue_copy(const ByteBlock& block, CudaStream stream, int rank) {
+  const cudaMemcpyKind kind = cudaMemcpyDeviceToDevice;
+  if (block.count == 1) {
+    cuda_require(cudaMemcpyAsync(block.into, block.from, block.bytes, kind, stream), "cudaMemcpyAsync", rank);
+    return;
+  }
+  cuda_require(cudaMemcpy2DAsync(block.into, block.into_stride, block.from, block.from_stride, block.bytes,
+                                 block.count, kind, stream),
+               "cudaMemcpy2DAsync", rank);
+}
+
 }  // namespace
 
 GpuIssuer::GpuIssuer(GpuRank& rank, GpuMessages& messages, NcclLink* link)
@@ -183,10 +194,7 @@ bool GpuIssuer::send(std::uint32_t i) {
     if (!message.permitted->recorded(iteration_.number)) return false;
     message.permitted->wait(rank_, prepared.lane);
     if (iteration_.instrumented && sent_[i] == 0) rank_.record(prepared.moving, prepared.lane);
-    for (const ByteRun& run : message.runs) {
-      cuda_require(cudaMemcpyAsync(run.into, run.from, run.bytes, cudaMemcpyDeviceToDevice, stream),
-                   "cudaMemcpyAsync to a peer", rank_.plan().rank);
-    }
+    for (const ByteBlock& block : message.blocks) queue_copy(block, stream, rank_.plan().rank);
     message.arrived->record(rank_, prepared.lane, iteration_.number);
   }
   if (iteration_.instrumented && prepared.sends.empty()) rank_.record(prepared.moving, prepared.lane);

@@ -41,6 +41,7 @@ GpuMessages::GpuMessages(const Plan& plan, std::vector<std::unique_ptr<GpuRank>>
       message.runs.push_back({source + planned.from[i].offset, target + planned.into[i].offset,
                               static_cast<std::size_t>(planned.from[i].bytes)});
     }
+    message.blocks = strided_blocks(message.runs);
   }
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     meeting_of_.emplace_back(plan.ranks[r].operations.size());

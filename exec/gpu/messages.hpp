@@ -22,6 +22,7 @@ struct GpuMessage {
   // From the sender's memory into the receiver's, in message order. Of a rank in another process the
   // addresses are where its arena is mapped here, or of no use if nothing is copied to or from it.
   std::vector<ByteRun> runs;
+  std::vector<ByteBlock> blocks;          // the same, as the link copy moves them
   const CrossEvent* permitted = nullptr;  // link copy: the receiver's, the memory may be written
   const CrossEvent* arrived = nullptr;    // link copy: the sender's, the data is there
 };

@@ -12,6 +12,7 @@ list, a window, one GPU, and anything of these together; in 18 each of these has
 and length (log-uniform) are drawn at random, a full mask for half of the contiguous ones (the other placements are for
 causal masks); of two GPUs half go over `copy`, half over `nccl`. Points predicted to take longer than --most-s or more
 memory than --most-gib are drawn again: the record counts them.
+With --draw families, sixteen families of all algorithms take turns instead (drawn_families.py).
 The null model is compute alone: compute_s of the rank that computes longest, in the same simulation, and not a
 microsecond for launches, messages and waiting. Errors are predicted / measured - 1. Phases are of the instrumented
 iterations.
@@ -30,6 +31,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from drawn_families import FAMILIES, draw_family, log_uniform, split
 from off_grid_table import table_of
 
 FORMS = ("plain", "batch", "packed", "window", "one GPU", "mixed")
@@ -38,16 +40,6 @@ GIB = 2**30
 
 
 # ---- drawing ---------------------------------------------------------------------------------------------------------
-
-def log_uniform(rng, low, high):
-    return round(math.exp(rng.uniform(math.log(low), math.log(high))))
-
-
-def split(rng, total, parts):
-    """`parts` positive lengths that sum to `total`."""
-    cuts = sorted(rng.sample(range(1, total), parts - 1))
-    return [b - a for a, b in zip([0, *cuts], [*cuts, total])]
-
 
 def draw(rng, form, transport, placement, options):
     """One point: the sections of its scenario file."""
@@ -94,6 +86,7 @@ def scenario_text(sections, hardware):
 def describe(sections):
     """The point in a line: "5 sequences, 41007 tokens, 24/8 heads, causal, window 900, striped"."""
     problem, parallel = sections["problem"], sections["parallel"]
+    kv_heads = problem.get("kv_heads", problem["heads"])
     if "lengths" in problem:
         shape = f"{len(problem['lengths'])} packed, {sum(problem['lengths'])}"
     else:
@@ -101,8 +94,10 @@ def describe(sections):
     window = f", window {problem['window'][0]}" if "window" in problem else ""
     sizes = f" of {problem['head_size']}/{problem['value_size']}" if "value_size" in problem else ""
     softcap = f", softcap {problem['softcap']:g}" if "softcap" in problem else ""
-    return (f"{shape}, heads {problem['heads']}/{problem['kv_heads']}{sizes}, {problem['mask']}{window}{softcap}, "
-            f"{parallel['placement']}")
+    size = f" of {problem['head_size']}" if problem["head_size"] != 128 and not sizes else ""
+    alone = ", forward" if problem["direction"] == "forward" else ""
+    return (f"{parallel['algorithm']}, {shape}, heads {problem['heads']}/{kv_heads}{size}{sizes}, "
+            f"{problem['mask']}{window}{softcap}{alone}, {parallel.get('placement', 'contiguous')}")
 
 
 # ---- cplab -----------------------------------------------------------------------------------------------------------
@@ -130,13 +125,15 @@ def phases_of(result):
 
 
 def median_iteration(warmup, iterations):
-    """Which iteration since the GPUs were idle has the median time."""
-    return warmup + (iterations + 1) // 2
+    """Which iteration since the GPUs were idle has the median time; None: of GPUs that are long under load."""
+    return None if warmup is None else warmup + (iterations + 1) // 2
 
 
-def predict(path, iteration):
+def predict(path, iteration, graph=False):
     """What `cplab simulate` says of the scenario file `path`, before anything is measured."""
-    result, wrong = cplab("simulate", str(path), "--set", f"simulate.iteration={iteration}", limit_s=60)
+    set_graph = ["--set", "simulate.cuda_graph=true"] if graph else []
+    at = ["--set", f"simulate.iteration={iteration}"] if iteration else []
+    result, wrong = cplab("simulate", str(path), *at, *set_graph, limit_s=60)
     if result is None:
         return {"failed": wrong}
     return {"time_s": result["time_s"], "low_s": result["low_s"], "high_s": result["high_s"],
@@ -182,13 +179,14 @@ class Gauge:
                 "temperature_highest_c": max(degrees)}
 
 
-def measure(path, options, work):
+def measure(path, options, work, graph=False):
     """What `cplab run` says of it; the whole result stays in `work`."""
-    repeats = ["--warmup", str(options.warmup), "--iterations", str(options.iterations)]
+    repeats = [] if options.warmup is None else ["--warmup", str(options.warmup)]
+    repeats += ["--iterations", str(options.iterations)]
     began = time.monotonic()
     with Gauge() as gauge:
         result, wrong = cplab("run", str(path), "--device", options.device, "--timeout", "40", "--operations", *repeats,
-                              limit_s=50)
+                              *(["--graph"] if graph else []), limit_s=50)
     if result is None:
         return {"failed": wrong}
     (work / f"{path.stem}.json").write_text(json.dumps(result))
@@ -224,21 +222,30 @@ def machine():
             "nccl_variables": {key: value for key, value in sorted(os.environ.items()) if key.startswith("NCCL_")}}
 
 
+def drawing(number, options):
+    """The form of a point and what draws it anew from its own rng."""
+    if options.draw == "families":
+        form = FAMILIES[number % len(FAMILIES)]
+        return form, lambda rng: draw_family(rng, form, options)
+    form = FORMS[number % len(FORMS)]
+    turn, place = divmod(number, len(FORMS))
+    transport = ("copy", "nccl")[(turn + place) % 2]
+    placement = PLACEMENTS[(turn + place) % len(PLACEMENTS)]
+    return form, lambda rng: draw(rng, form, transport, placement, options)
+
+
 def draw_points(options, work):
     """`options.points` points with their predictions. Each point has its own rng: redrawing one changes no other."""
     points = []
     for number in range(options.points):
         rng = random.Random(f"{options.seed}/{number}")
-        form = FORMS[number % len(FORMS)]
-        turn, place = divmod(number, len(FORMS))
-        transport = ("copy", "nccl")[(turn + place) % 2]
-        placement = PLACEMENTS[(turn + place) % len(PLACEMENTS)]
-        path = work / f"point-{number:02}.toml"
+        form, draw_one = drawing(number, options)
+        path = work / f"point-{number:03}.toml"
         again = 0
         while True:
-            sections = draw(rng, form, transport, placement, options)
+            sections = draw_one(rng)
             path.write_text(scenario_text(sections, options.hardware))
-            predicted = predict(path, median_iteration(options.warmup, options.iterations))
+            predicted = predict(path, median_iteration(options.warmup, options.iterations), form == "graph")
             if "failed" in predicted:
                 break
             if predicted["time_s"] <= options.most_s and predicted["peak_bytes"] <= options.most_gib * GIB:
@@ -260,7 +267,7 @@ def again(options):
             path = Path(folder) / "point.toml"
             sections = {key: point[key] for key in ("problem", "parallel", "schedule")}
             path.write_text(scenario_text(sections, options.hardware))
-            point["predicted"] = predict(path, iteration)
+            point["predicted"] = predict(path, iteration, point["form"] == "graph")
             point.pop("errors", None)
             if "failed" not in point["measured"] and "failed" not in point["predicted"]:
                 point["errors"] = errors_of(point)
@@ -305,7 +312,8 @@ def campaign(options):
         elif time.monotonic() - began > options.budget_s:
             point["measured"] = {"failed": f"not run: {options.budget_s:.0f} s were over"}
         else:
-            point["measured"] = measure(work / f"point-{point['number']:02}.toml", options, work)
+            point["measured"] = measure(work / f"point-{point['number']:03}.toml", options, work,
+                                        point["form"] == "graph")
         measured = point["measured"]
         if "failed" in measured:
             failed += 1
@@ -331,6 +339,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["predict", "campaign", "again", "table"])
     parser.add_argument("out", type=Path, help="OUT_DIR or RECORD.json")
+    parser.add_argument("--draw", default="ring", choices=["ring", "families"], help="of what points are drawn")
     parser.add_argument("--seed", default="2026-11-22", help="any word")
     parser.add_argument("--record", type=Path, help="of again")
     parser.add_argument("--points", type=int, default=18)
@@ -343,7 +352,8 @@ def main():
     parser.add_argument("--softcap", type=float, help="of all points")
     parser.add_argument("--most-s", type=float, default=0.25, help="of predicted time")
     parser.add_argument("--most-gib", type=float, default=100, help="of predicted peak memory")
-    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--warmup", type=int, help="iterations, as many of a GPU that was idle (default: until its clocks "
+                        "have settled, as run does)")
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--budget-s", type=float, default=240, help="no point begins later")
     parser.add_argument("--work", type=Path, help="folder for scenarios and whole results")

@@ -1,5 +1,8 @@
 """The table of a record of off_grid.py, as markdown."""
+import math
 import statistics
+
+from drawn_families import FAMILIES
 
 
 def percent(error):
@@ -24,7 +27,7 @@ def several_runs(point):
     """Zigzag over ranks takes halves of sequences: of several sequences these lie in several runs of rows."""
     problem, parallel = point["problem"], point["parallel"]
     sequences = len(problem["lengths"]) if "lengths" in problem else problem["batch"]
-    return parallel["ranks"] > 1 and parallel["placement"] == "zigzag" and sequences > 1
+    return parallel["ranks"] > 1 and parallel.get("placement") == "zigzag" and sequences > 1
 
 
 KINDS = {
@@ -40,18 +43,36 @@ KINDS = {
 }
 
 
+def kinds_of(points):
+    """Names of kinds of points and what belongs to each: of points over all families the families."""
+    families = {point["form"] for point in points if point["form"] in FAMILIES}
+    if not families:
+        return KINDS
+    def named(form):
+        return lambda point: point["form"] == form
+
+    return {"all": KINDS["all"]} | {form: named(form) for form in FAMILIES if form in families}
+
+
+def quantile(sizes, share):
+    """The least of them that so large a share does not exceed."""
+    return sorted(sizes)[max(0, math.ceil(share * len(sizes)) - 1)]
+
+
 def summary_rows(points):
-    """Median and largest |error|, ours and the null model's, of each kind of points."""
-    for name, belongs in KINDS.items():
+    """Of each kind of points: |error| of ours and of the null model, its signed mean, how many lie in the band."""
+    for name, belongs in kinds_of(points).items():
         some = [point for point in points if belongs(point)]
         if not some:
             continue
         row = [name, str(len(some))]
         for key in ("time", "null"):
             sizes = [abs(p["errors"][key]) * 100 for p in some]
-            row += [f"{statistics.median(sizes):.1f}", f"{max(sizes):.1f}"]
+            row += [f"{statistics.median(sizes):.1f}", f"{quantile(sizes, 0.95):.1f}", f"{max(sizes):.1f}"]
+        inside = [p for p in some if p["predicted"]["low_s"] <= p["measured"]["time_s"] <= p["predicted"]["high_s"]]
+        row.insert(5, f"{statistics.mean(p['errors']['time'] for p in some) * 100:+.1f}")
         phases = [abs(e) * 100 for p in some for e in p["errors"]["phases"].values() if e is not None]
-        yield [*row, f"{max(phases):.1f}" if phases else "-"]
+        yield [*row, f"{max(phases):.1f}" if phases else "-", f"{len(inside)} of {len(some)}"]
 
 
 def table_of(record):
@@ -65,8 +86,8 @@ def table_of(record):
     done = [point for point in record["points"] if "errors" in point]
     parts = [*lines(head, map(row_of, record["points"]), {0, 2})]
     if done:
-        head = ["points", "number", "error, median (%)", "largest (%)", "null model, median (%)", "largest (%)",
-                "a phase, largest (%)"]
+        head = ["points", "number", "error, median (%)", "95 % (%)", "largest (%)", "mean (%)",
+                "null model, median (%)", "95 % (%)", "largest (%)", "a phase, largest (%)", "in the band"]
         parts += ["", *lines(head, summary_rows(done), {0})]
         wrong = [point for point in done if point["errors"]["peak_bytes"]]
         inside = [p for p in done if p["predicted"]["low_s"] <= p["measured"]["time_s"] <= p["predicted"]["high_s"]]
