@@ -60,14 +60,14 @@ double attention_bytes(const Plan& plan, const RankPlan& rank, const Operation& 
 
 class Costs {
  public:
-  Costs(const Hardware& hardware, Clock clock, RowwiseCost rowwise)
-      : hardware_(hardware), clock_(clock), rowwise_(std::move(rowwise)), variants_(hardware, true) {
+  Costs(const Hardware& hardware, ClockLift lift, RowwiseCost rowwise)
+      : hardware_(hardware), lift_(std::move(lift)), rowwise_(std::move(rowwise)), variants_(hardware, true) {
     for (const KernelTable& table : hardware.kernels) {
       if (!has_square_points(table.kind)) continue;
       auto into =
           std::find_if(tables_.begin(), tables_.end(), [&](const SpeedTable& t) { return t.takes(table); });
       if (into == tables_.end())
-        into = tables_.insert(into, SpeedTable(table, hardware, hardware.burst.speed));
+        into = tables_.insert(into, SpeedTable(table, hardware, attention_speed(hardware.burst, table.head_size, 1)));
       into->add(table);
     }
   }
@@ -89,8 +89,8 @@ class Costs {
           std::max(cost.seconds, attention_bytes(plan, calls.plan(), op) / hardware_.gpu.copy_bytes_s);
     if (plan.scenario.problem.attention == Attention::dynamic_mask)
       add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu.copy_bytes_s, cost);
-    if (clock_ == Clock::highest) {
-      cost.seconds /= hardware_.burst.speed;
+    if (const double lift = lift_.of(calls.plan().rank); lift > 0) {
+      cost.seconds /= attention_speed(hardware_.burst, shape.head_size, lift);
       cost.origin = worst(cost.origin, hardware_.burst.provenance.origin);
     }
     // Rows that kernels for Hopper merge or add to one by one are in the model of their tiles, where there is
@@ -342,7 +342,7 @@ class Costs {
   }
 
   const Hardware& hardware_;
-  Clock clock_;
+  ClockLift lift_;
   RowwiseCost rowwise_;
   AttentionVariants variants_;
   std::vector<SpeedTable> tables_;
@@ -351,8 +351,8 @@ class Costs {
 
 }  // namespace
 
-KernelCostFunction attention_cost(const Hardware& hardware, Clock clock, RowwiseCost rowwise_cost) {
-  const auto costs = std::make_shared<Costs>(hardware, clock, std::move(rowwise_cost));
+KernelCostFunction attention_cost(const Hardware& hardware, ClockLift lift, RowwiseCost rowwise_cost) {
+  const auto costs = std::make_shared<Costs>(hardware, std::move(lift), std::move(rowwise_cost));
   return [costs](const Plan& plan, const CallConverter& calls, const Operation& op) {
     return (*costs)(plan, calls, op);
   };

@@ -9,6 +9,6 @@ namespace cplab {
 // gradients another launch rounds, or that compute delta. `hardware` outlives it; one thread at a time.
 // Throws HardwareError where a table is missing, or no kernel takes the call.
 using RowwiseCost = std::function<KernelCost(const Plan&, OpKind, std::int64_t bytes)>;
-KernelCostFunction attention_cost(const Hardware& hardware, Clock clock, RowwiseCost rowwise_cost);
+KernelCostFunction attention_cost(const Hardware& hardware, ClockLift lift, RowwiseCost rowwise_cost);
 
 }  // namespace cplab

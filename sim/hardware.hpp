@@ -104,10 +104,13 @@ struct LinearSpec {
 };
 
 // A GPU that was idle runs at its highest clock at first. After so long under load its power limit, which is
-// a mean over time, bounds the clock; attention at its highest clock is `speed` times as fast as after that.
+// a mean over time, bounds the clock; attention at its highest clock is `speed` times as fast as attention alone
+// after that. Where attention takes at most `share` of the time, the clock does not fall (clocks.hpp).
 struct BurstSpec {
   double seconds = 0;  // 0: the file does not say
   double speed = 1;
+  double small_heads_speed = 1;  // of head sizes up to 64, whose kernels draw less power
+  double share = 0;              // 0: the file does not say, and the clock is that of attention alone
   Provenance provenance;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include "sim/attention_cost.hpp"
 #include "sim/linear_cost.hpp"
@@ -14,9 +15,9 @@ namespace {
 
 class StandardCost {
  public:
-  StandardCost(const Hardware& hardware, Clock clock)
+  StandardCost(const Hardware& hardware, ClockLift lift)
       : hardware_(hardware),
-        attention_(attention_cost(hardware, clock,
+        attention_(attention_cost(hardware, std::move(lift),
                                   [this](const Plan& plan, OpKind kind, std::int64_t bytes) {
                                     Operation rowwise;
                                     rowwise.kind = kind;
@@ -80,8 +81,8 @@ class StandardCost {
 
 }  // namespace
 
-KernelCostFunction standard_kernel_cost(const Hardware& hardware, Clock clock) {
-  const auto standard = std::make_shared<StandardCost>(hardware, clock);
+KernelCostFunction standard_kernel_cost(const Hardware& hardware, ClockLift lift) {
+  const auto standard = std::make_shared<StandardCost>(hardware, std::move(lift));
   return [standard](const Plan& plan, const CallConverter& calls, const Operation& op) {
     return (*standard)(plan, calls, op);
   };

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "calls/converter.hpp"
+#include "sim/clocks.hpp"
 #include "sim/hardware.hpp"
 
 namespace cplab {
@@ -30,10 +31,7 @@ double point_flops(const KernelTable&, const KernelPoint&);
 // (converter.plan() is the rank). May throw HardwareError.
 using KernelCostFunction = std::function<KernelCost(const Plan&, const CallConverter&, const Operation&)>;
 
-// sustained: of a GPU long under load; highest: of one that was idle (BurstSpec).
-enum class Clock : std::uint8_t { sustained, highest };
-
-// The standard function; `hardware` must outlive it. It remembers shapes: one thread at a time. Formula:
+// The standard function; `hardware` must outlive it. `lift`: the clocks of the ranks' GPUs. It remembers shapes: one thread at a time. Formula:
 //
 // attend, attend_backward of a kernel of ours whose family has tables: the time that the model of tiles gives
 // the call (kernels/choice/choose.hpp: the tiles that the launch cuts, and what rows that are merged,
@@ -52,6 +50,6 @@ enum class Clock : std::uint8_t { sustained, highest };
 // local_backward, state, inter: linear_cost.hpp; scan, combine without a curve: its roofline. All others: the
 // class's curve over bytes, else bytes / gpu.copy_bytes_s. Operands that are written with mode add or merge
 // are read too: that adds bytes / gpu.copy_bytes_s, but for attention of Hopper's kernels, which add by TMA.
-KernelCostFunction standard_kernel_cost(const Hardware& hardware, Clock clock = Clock::sustained);
+KernelCostFunction standard_kernel_cost(const Hardware& hardware, ClockLift lift = {});
 
 }  // namespace cplab

@@ -310,6 +310,7 @@ std::vector<HardwareError> implausible_numbers(const Hardware& hardware) {
   number("linear.*_s", hardware.linear.floor_s, "floor_s");
   if (hardware.burst.seconds > 0) number("burst.seconds", hardware.burst.seconds);
   number("burst.speed", hardware.burst.speed);
+  number("burst.speed", hardware.burst.small_heads_speed, "small_heads_speed");
   return faults;
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "sim/clocks.hpp"
 #include "sim/engine.hpp"
 
 namespace cplab {
@@ -205,10 +206,14 @@ Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOp
 
 Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options) {
   if (options.iteration > 0 && hardware.burst.seconds > 0) {
-    Simulation burst = simulate(plan, hardware, options, standard_kernel_cost(hardware, Clock::highest));
+    Simulation burst = simulate(plan, hardware, options,
+                                standard_kernel_cost(hardware, highest_clock(plan.ranks.size())));
     if (static_cast<double>(options.iteration) * burst.time_s <= hardware.burst.seconds) return burst;
   }
-  return simulate(plan, hardware, options, standard_kernel_cost(hardware));
+  Simulation settled = simulate(plan, hardware, options, standard_kernel_cost(hardware));
+  const ClockLift lift = settled_lift(plan, hardware, settled.timeline);
+  if (lift.by_rank.empty()) return settled;
+  return simulate(plan, hardware, options, standard_kernel_cost(hardware, lift));
 }
 
 }  // namespace cplab

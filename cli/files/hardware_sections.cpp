@@ -312,6 +312,9 @@ BurstSpec read_burst(SectionReader in) {
   BurstSpec burst;
   in.number("seconds", burst.seconds);
   in.number("speed", burst.speed);
+  burst.small_heads_speed = burst.speed;
+  in.number("small_heads_speed", burst.small_heads_speed);
+  in.number("share", burst.share);
   in.provenance_of_optional(burst.provenance);
   return burst;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "exec/gpu/device_work.hpp"
 #include "exec/gpu/peer_sum.hpp"
 
 namespace cplab {
@@ -194,7 +195,14 @@ bool GpuIssuer::send(std::uint32_t i) {
     if (!message.permitted->recorded(iteration_.number)) return false;
     message.permitted->wait(rank_, prepared.lane);
     if (iteration_.instrumented && sent_[i] == 0) rank_.record(prepared.moving, prepared.lane);
-    for (const ByteBlock& block : message.blocks) queue_copy(block, stream, rank_.plan().rank);
+    const bool stays = message.match.receiver.rank == message.match.sender.rank;
+    for (const ByteBlock& block : message.blocks) {
+      if (stays) {
+        cuda_require(queue_local_copy(stream, block), "a copy that stays", rank_.plan().rank);
+      } else {
+        queue_copy(block, stream, rank_.plan().rank);
+      }
+    }
     message.arrived->record(rank_, prepared.lane, iteration_.number);
   }
   if (iteration_.instrumented && prepared.sends.empty()) rank_.record(prepared.moving, prepared.lane);

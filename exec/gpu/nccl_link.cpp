@@ -13,6 +13,8 @@
 #include <tuple>
 #include <utility>
 
+#include "exec/gpu/device_work.hpp"
+
 namespace cplab {
 
 namespace {
@@ -56,6 +58,16 @@ struct NcclLink::State {
     return static_cast<int>(std::find(ranks.begin(), ranks.end(), peer) - ranks.begin());
   }
 
+  // From an operation to itself: no message, but a copy on its stream.
+  static bool stays(const GpuMessage& message) { return message.match.sender == message.match.receiver; }
+  void queue_local_copies(std::uint32_t index, const GpuMessages& messages, cudaStream_t stream) {
+    for (const std::uint32_t m : rank.operation(index).sends) {
+      if (!stays(messages[m])) continue;
+      for (const ByteBlock& block : messages[m].blocks)
+        cuda_require(queue_local_copy(stream, block), "a copy that stays", id());
+    }
+  }
+
   void queue_parts(std::uint32_t index, const GpuMessages& messages, ncclComm_t comm, cudaStream_t stream) {
     const RankPlan& own = rank.plan();
     const Operation& op = own.operations[index];
@@ -63,6 +75,7 @@ struct NcclLink::State {
     auto send = prepared.sends.begin(), receive = prepared.receives.begin();  // in the order of the parts
     for (const Part& part : own.parts_of(op)) {
       const GpuMessage& message = messages[part.send ? *send++ : *receive++];
+      if (stays(message)) continue;
       const int peer = place(op.group, part.peer);
       for (const ByteRun& run : message.runs) {
         if (part.send) {
@@ -273,8 +286,10 @@ void NcclLink::queue(std::uint32_t index, const GpuMessages& messages) {
   const cudaStream_t stream = state_->rank.lanes()[state_->rank.operation(index).lane].stream;
   const int id = state_->id();
   const GpuMeeting* meeting = messages.meeting_of({static_cast<std::uint32_t>(own.rank), index});
+  const bool one_call = State::is_one_call(op.kind, meeting);
+  if (!one_call) state_->queue_local_copies(index, messages, stream);
   nccl_require(ncclGroupStart(), "ncclGroupStart", id);
-  if (State::is_one_call(op.kind, meeting)) {
+  if (one_call) {
     state_->queue_meeting(messages, meeting->plan, comm, stream);
   } else {
     state_->queue_parts(index, messages, comm, stream);

@@ -225,7 +225,7 @@ def machine():
 def drawing(number, options):
     """The form of a point and what draws it anew from its own rng."""
     if options.draw == "families":
-        form = FAMILIES[number % len(FAMILIES)]
+        form = options.families[number % len(options.families)]
         return form, lambda rng: draw_family(rng, form, options)
     form = FORMS[number % len(FORMS)]
     turn, place = divmod(number, len(FORMS))
@@ -340,6 +340,8 @@ def main():
     parser.add_argument("command", choices=["predict", "campaign", "again", "table"])
     parser.add_argument("out", type=Path, help="OUT_DIR or RECORD.json")
     parser.add_argument("--draw", default="ring", choices=["ring", "families"], help="of what points are drawn")
+    parser.add_argument("--families", type=lambda text: text.split(","), default=FAMILIES,
+                        help="names, of --draw families: these alone")
     parser.add_argument("--seed", default="2026-11-22", help="any word")
     parser.add_argument("--record", type=Path, help="of again")
     parser.add_argument("--points", type=int, default=18)
