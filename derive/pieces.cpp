@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "plan/layout.hpp"
 
@@ -94,6 +95,54 @@ std::int64_t count_contiguous_pieces(const RankPlan& plan, const View& view, DTy
   Pieces pieces(nullptr);
   add_view(plan, view, nominal, pieces);
   return pieces.count();
+}
+
+void cut_alike(std::vector<std::vector<Piece>>& lists) {
+  const bool whole = std::all_of(lists.begin(), lists.end(), [](const auto& l) { return l.size() <= 1; });
+  if (whole) return;
+  std::vector<std::vector<Piece>> out(lists.size());
+  struct At {
+    std::size_t piece = 0;
+    std::int64_t done = 0;  // bytes of it
+  };
+  std::vector<At> at(lists.size());
+  while (!lists.empty() && at[0].piece < lists[0].size()) {
+    std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t l = 0; l < lists.size(); ++l)
+      bytes = std::min(bytes, lists[l].at(at[l].piece).bytes - at[l].done);
+    for (std::size_t l = 0; l < lists.size(); ++l) {
+      const Piece& piece = lists[l][at[l].piece];
+      out[l].push_back({piece.offset + at[l].done, bytes});
+      at[l].done += bytes;
+      if (at[l].done == piece.bytes) at[l] = {at[l].piece + 1, 0};
+    }
+  }
+  lists = std::move(out);
+}
+
+std::vector<StridedPieces> strided_pieces(const std::vector<Piece>& from, const std::vector<Piece>& into) {
+  std::vector<StridedPieces> all;
+  const auto fits = [](std::int64_t stride, std::int64_t bytes) {
+    return stride >= bytes && stride <= most_stride;
+  };
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const std::int64_t bytes = from[i].bytes;
+    if (!all.empty() && all.back().bytes == bytes) {
+      StridedPieces& last = all.back();
+      const std::int64_t from_stride = from[i].offset - (last.from + (last.count - 1) * last.from_stride);
+      const std::int64_t into_stride = into[i].offset - (last.into + (last.count - 1) * last.into_stride);
+      const bool first = last.count == 1;
+      if (fits(from_stride, bytes) && fits(into_stride, bytes) &&
+          (first || (from_stride == last.from_stride && into_stride == last.into_stride))) {
+        last.from_stride = from_stride;
+        last.into_stride = into_stride;
+        ++last.count;
+        continue;
+      }
+    }
+    all.push_back({from[i].offset, into[i].offset, bytes, 1, bytes, bytes});
+  }
+  return all;
 }
 
 }  // namespace cplab

@@ -74,26 +74,4 @@ std::vector<ByteRun> contiguous_byte_runs(const kernels::View& from, const kerne
   return runs;
 }
 
-std::vector<ByteBlock> strided_blocks(const std::vector<ByteRun>& runs) {
-  std::vector<ByteBlock> blocks;
-  for (const ByteRun& run : runs) {
-    if (!blocks.empty() && blocks.back().bytes == run.bytes) {
-      ByteBlock& last = blocks.back();
-      const std::ptrdiff_t from = run.from - (last.from + (last.count - 1) * last.from_stride);
-      const std::ptrdiff_t into = run.into - (last.into + (last.count - 1) * last.into_stride);
-      const auto least = static_cast<std::ptrdiff_t>(run.bytes);
-      if (from >= least && into >= least && from <= most_stride && into <= most_stride &&
-          (last.count == 1 || (static_cast<std::size_t>(from) == last.from_stride &&
-                               static_cast<std::size_t>(into) == last.into_stride))) {
-        last.from_stride = static_cast<std::size_t>(from);
-        last.into_stride = static_cast<std::size_t>(into);
-        ++last.count;
-        continue;
-      }
-    }
-    blocks.push_back({run.from, run.into, run.bytes, 1, run.bytes, run.bytes});
-  }
-  return blocks;
-}
-
 }  // namespace cplab

@@ -22,11 +22,6 @@ struct ByteBlock {
   std::size_t bytes = 0, count = 1, from_stride = 0, into_stride = 0;
 };
 
-// The runs in their order, neighbours of one length at one distance taken together; a stride is at least the
-// length, so that rows do not overlap, and at most `most_stride`, which CUDA takes for one call.
-constexpr std::ptrdiff_t most_stride = (std::ptrdiff_t{1} << 31) - 1;
-std::vector<ByteBlock> strided_blocks(const std::vector<ByteRun>& runs);
-
 // As few as possible: head by head where the rows of one head lie nearer to each other in both tensors than
 // the heads of one row (an LSE), else row by row. Shapes and dtypes are equal.
 std::vector<ByteRun> contiguous_byte_runs(const kernels::View& from, const kernels::View& into);

@@ -2,34 +2,10 @@
 #include "exec/plan_messages.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "exec/bind.hpp"
 
 namespace cplab {
-
-void cut_alike(std::vector<std::vector<Piece>>& lists) {
-  const bool whole = std::all_of(lists.begin(), lists.end(), [](const auto& l) { return l.size() <= 1; });
-  if (whole) return;
-  std::vector<std::vector<Piece>> out(lists.size());
-  struct At {
-    std::size_t piece = 0;
-    std::int64_t done = 0;  // bytes of it
-  };
-  std::vector<At> at(lists.size());
-  while (!lists.empty() && at[0].piece < lists[0].size()) {
-    std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
-    for (std::size_t l = 0; l < lists.size(); ++l)
-      bytes = std::min(bytes, lists[l].at(at[l].piece).bytes - at[l].done);
-    for (std::size_t l = 0; l < lists.size(); ++l) {
-      const Piece& piece = lists[l][at[l].piece];
-      out[l].push_back({piece.offset + at[l].done, bytes});
-      at[l].done += bytes;
-      if (at[l].done == piece.bytes) at[l] = {at[l].piece + 1, 0};
-    }
-  }
-  lists = std::move(out);
-}
 
 namespace {
 

@@ -11,10 +11,6 @@
 
 namespace cplab {
 
-// Lists of pieces of one length in bytes, cut wherever one of them is: afterwards piece i of every list has
-// the same bytes. Nothing is cut twice, so the runs are as few as the lists allow.
-void cut_alike(std::vector<std::vector<Piece>>& lists);
-
 struct PlanMessage {
   Match match;
   // Run i leaves the sender's buffer at from[i] and goes to the receiver's at into[i]; both have equal bytes.

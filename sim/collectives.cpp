@@ -58,6 +58,10 @@ void Engine::begin_collective(std::uint32_t slot) {
     estimate = bounded_by_link(hardware_, *choice.table, bytes, estimate);
     estimate.origin = worst(estimate.origin, choice.origin_floor);
     if (!collective.even) estimate.origin = worst(estimate.origin, Origin::extrapolated);
+    if (const double longer_us = carried_longer_us(collective, points); longer_us > 0) {
+      estimate.seconds += longer_us / us_per_s;
+      estimate.origin = worst(estimate.origin, Origin::interpolated);
+    }
   } else if (op.kind == OpKind::barrier) {
     // A tree of messages without data: one start-up a level.
     const MessageCost& cost = message_cost(op, group_paths_[op.group].widest, 1);
@@ -72,6 +76,33 @@ void Engine::begin_collective(std::uint32_t slot) {
   }
   for (const OpRef member : collective.members) time(member).origin = estimate.origin;
   flows_.timer(now_us() + estimate.seconds * us_per_s, token(TokenKind::collective, 0, slot));
+}
+
+// Of the messages to the next member, which are as those to every other one.
+double Engine::member_longer_us(const Collective& collective, std::size_t member,
+                                const std::vector<CurvePoint>& points) const {
+  const std::size_t n = collective.members.size();
+  const OpRef ref = collective.members[member];
+  const Operation& op = operation(ref);
+  const DType nominal = plan_.scenario.problem.dtype;
+  const std::vector<double> calls =
+      call_bytes(parts_between(ref, collective.members[(member + 1) % n]), op.transport, nominal);
+  const auto alone_s = [&](double bytes) { return lookup(points, bytes, Origin::measured).seconds; };
+  return longer_by_s(calls, op.transport, static_cast<double>(n - 1), hardware_.gpu.least_kernel_s, alone_s) *
+         us_per_s;
+}
+
+double Engine::carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points) const {
+  if (collective.kind != OpKind::all_gather && collective.kind != OpKind::all_to_all) return 0;
+  double longest_us = 0, local_us = 0;
+  for (std::size_t m = 0; m < collective.members.size(); ++m) {
+    longest_us = std::max(longest_us, member_longer_us(collective, m, points));
+    local_us = std::max(local_us, local_copy_us(collective.members[m]));
+  }
+  // A gather of one piece from each member is one call of the library, which moves the member's own part too.
+  const bool one_call = collective.kind == OpKind::all_gather && longest_us == 0 &&
+                        operation(collective.trigger).transport == Transport::nccl;
+  return longest_us + (one_call ? 0 : local_us);
 }
 
 std::uint64_t Engine::operand_bytes(const RankPlan& rank, const Operation& op) const {

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "derive/pieces.hpp"
 #include "sim/engine.hpp"
 
 namespace cplab {
@@ -187,7 +188,7 @@ void Engine::post_exchange(OpRef ref) {
           static_cast<std::uint64_t>(view_bytes(rank, rank.views[part.view], dtype));
   }
   lane(ref).only_part_bytes = sends == 1 ? bytes[0] + bytes[1] : 0;
-  lane(ref).startup_us = prepare_port(ref, bytes);
+  lane(ref).startup_us = prepare_port(ref, bytes) + local_copy_us(ref);
 
   matched_.clear();
   walk_.post(ref, matched_);
@@ -216,7 +217,52 @@ void Engine::post_exchange(OpRef ref) {
     transfer.bytes = size;
     transfers.push_back(transfer);
   }
-  for (const Transfer& transfer : transfers) begin_transfer(transfer, lane(transfer.sender).startup_us);
+  for (const Transfer& transfer : transfers)
+    begin_transfer(transfer, lane(transfer.sender).startup_us + longer_by_us(transfer));
+}
+
+std::vector<MessagePart> Engine::parts_between(OpRef from, OpRef into) const {
+  const RankPlan &sender = plan_.ranks[from.rank], &receiver = plan_.ranks[into.rank];
+  std::vector<MessagePart> all;
+  const std::span<const Part> targets = receiver.parts_of(operation(into));
+  auto target = targets.begin();
+  for (const Part& part : sender.parts_of(operation(from))) {
+    if (!part.send || part.peer != receiver.rank) continue;
+    target = std::find_if(target, targets.end(),
+                          [&](const Part& each) { return !each.send && each.peer == sender.rank; });
+    if (target == targets.end()) break;
+    all.push_back({&sender, &sender.views[part.view], &receiver, &receiver.views[target->view]});
+    ++target;
+  }
+  return all;
+}
+
+double Engine::local_copy_us(OpRef ref) const {
+  const RankPlan& rank = plan_.ranks[ref.rank];
+  const DType nominal = plan_.scenario.problem.dtype;
+  std::int64_t bytes = 0;
+  for (const Part& part : rank.parts_of(operation(ref)))
+    if (part.send && part.peer == rank.rank) bytes += view_bytes(rank, rank.views[part.view], nominal);
+  if (bytes == 0) return 0;
+  const GpuSpec& gpu = hardware_.gpu;
+  return (2 * static_cast<double>(bytes) / gpu.copy_bytes_s + gpu.least_kernel_s) * us_per_s;
+}
+
+double Engine::longer_by_us(const Transfer& transfer) const {
+  if (transfer.sender.rank == transfer.receiver.rank) return 0;
+  const DType nominal = plan_.scenario.problem.dtype;
+  const std::vector<MessagePart> parts = parts_between(transfer.sender, transfer.receiver);
+  if (parts.size() == 1 && count_contiguous_pieces(*parts[0].from, *parts[0].source, nominal) == 1 &&
+      count_contiguous_pieces(*parts[0].into, *parts[0].target, nominal) == 1)
+    return 0;
+  const Operation& op = operation(transfer.sender);
+  const std::vector<double> calls = call_bytes(parts, op.transport, nominal);
+  const MessageChoice choice =
+      find_flow(hardware_, use_of(op, path_of(transfer), static_cast<double>(transfer.bytes)));
+  const auto alone_s = [&](double bytes) {
+    return lookup(choice.table->points, bytes, Origin::measured).seconds;
+  };
+  return longer_by_s(calls, op.transport, 1, hardware_.gpu.least_kernel_s, alone_s) * us_per_s;
 }
 
 void Engine::begin_transfer(const Transfer& transfer, double startup_us) {

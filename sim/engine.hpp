@@ -14,6 +14,7 @@
 #include "derive/walk.hpp"
 #include "sim/critical_path.hpp"
 #include "sim/flow_engine.hpp"
+#include "sim/message_pieces.hpp"
 #include "sim/multiprocessors.hpp"
 #include "sim/simulate.hpp"
 
@@ -150,6 +151,11 @@ class Engine {
   void on_resident(OpRef ref);
   void leave(OpRef ref);
   void post_exchange(OpRef ref);
+  // The parts of one operation's messages to another, which match in their order.
+  std::vector<MessagePart> parts_between(OpRef from, OpRef into) const;
+  // What the parts that an operation sends to itself take: a copy on its lane.
+  double local_copy_us(OpRef ref) const;
+  double longer_by_us(const Transfer& transfer) const;
   void begin_transfer(const Transfer& transfer, double startup_us);
   void startup_over(std::uint32_t slot);
   void launch_next(LaneRun& run, Path path);
@@ -167,6 +173,10 @@ class Engine {
   // To other ranks, over the wire, as a message table counts them.
   double sent_bytes(const RankPlan& rank, const Operation& op) const;
   void measure(Collective& collective) const;
+  // How much longer the messages that carry the collective take than its table says of one a pair.
+  double carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points) const;
+  double member_longer_us(const Collective& collective, std::size_t member,
+                          const std::vector<CurvePoint>& points) const;
   bool in_rings(const Collective& collective) const;
   void begin_stepwise(std::uint32_t slot);
   void begin_pairs(std::uint32_t slot);

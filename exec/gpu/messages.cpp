@@ -41,7 +41,11 @@ GpuMessages::GpuMessages(const Plan& plan, std::vector<std::unique_ptr<GpuRank>>
       message.runs.push_back({source + planned.from[i].offset, target + planned.into[i].offset,
                               static_cast<std::size_t>(planned.from[i].bytes)});
     }
-    message.blocks = strided_blocks(message.runs);
+    for (const StridedPieces& some : strided_pieces(planned.from, planned.into)) {
+      message.blocks.push_back({source + some.from, target + some.into, static_cast<std::size_t>(some.bytes),
+                                static_cast<std::size_t>(some.count), static_cast<std::size_t>(some.from_stride),
+                                static_cast<std::size_t>(some.into_stride)});
+    }
   }
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     meeting_of_.emplace_back(plan.ranks[r].operations.size());

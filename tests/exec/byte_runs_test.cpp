@@ -61,25 +61,5 @@ TEST_CASE("empty tensors have no runs") {
   CHECK(contiguous_byte_runs(tensor(nullptr, 3, 0, 4), tensor(nullptr, 3, 0, 4)).empty());
 }
 
-TEST_CASE("runs of one length at one distance are one block, others blocks of their own") {
-  std::vector<std::byte> from(400), into(400);
-  const auto run = [&](std::size_t a, std::size_t b, std::size_t bytes) {
-    return ByteRun{from.data() + a, into.data() + b, bytes};
-  };
-  // Three heads of 10 bytes, 10 apart and 20 apart; then one of another length; then two that go backwards.
-  const auto blocks = strided_blocks(
-      {run(0, 0, 10), run(10, 20, 10), run(20, 40, 10), run(30, 60, 5), run(90, 100, 8), run(50, 120, 8)});
-  REQUIRE(blocks.size() == 4);
-  CHECK(blocks[0].count == 3);
-  CHECK(blocks[0].from_stride == 10);
-  CHECK(blocks[0].into_stride == 20);
-  CHECK(blocks[1].count == 1);
-  CHECK(blocks[1].bytes == 5);
-  CHECK(blocks[2].count == 1);
-  CHECK(blocks[3].from == from.data() + 50);
-  // A third that lies at another distance than the second begins a block of its own.
-  CHECK(strided_blocks({run(0, 0, 10), run(20, 20, 10), run(50, 40, 10)}).size() == 2);
-}
-
 }  // namespace
 }  // namespace cplab
