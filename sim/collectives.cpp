@@ -74,6 +74,11 @@ void Engine::begin_collective(std::uint32_t slot) {
     begin_stepwise(slot);
     return;
   }
+  Slowdowns::Entry slowed;
+  for (const OpRef member : collective.members)
+    if (const Slowdowns::Entry entry = contention_of(member); entry.factor > slowed.factor) slowed = entry;
+  estimate.seconds *= slowed.factor;
+  if (slowed.factor > 1) estimate.origin = worst(estimate.origin, slowed.origin);
   for (const OpRef member : collective.members) time(member).origin = estimate.origin;
   flows_.timer(now_us() + estimate.seconds * us_per_s, token(TokenKind::collective, 0, slot));
 }

@@ -312,7 +312,21 @@ void Engine::launch(std::uint32_t slot) {
   const Transfer& transfer = transfers_[slot];
   ++lane(transfer.sender).moving[index_of(path_of(transfer))];
   const int from = static_cast<int>(transfer.sender.rank), to = static_cast<int>(transfer.receiver.rank);
-  flows_.flow(from, port(transfer.sender), to, fabric_.level(from, to), transfer.bytes, slot);
+  // What kernels beside it take from the whole message, its start-up included, it has to make up for here.
+  const Slowdowns::Entry slowed = contention_of(transfer.sender);
+  std::uint64_t bytes = transfer.bytes;
+  if (slowed.factor > 1) {
+    const MessageCost& cost = message_cost(operation(transfer.sender), path_of(transfer), transfer.bytes);
+    bytes += static_cast<std::uint64_t>((slowed.factor - 1) * (static_cast<double>(transfer.bytes) +
+                                                               cost.startup_us * cost.cap_bytes_us));
+    LaneRun& run = lane(transfer.sender);
+    run.sent_origin = worst(run.sent_origin, slowed.origin);
+  }
+  flows_.flow(from, port(transfer.sender), to, fabric_.level(from, to), bytes, slot);
+}
+
+Slowdowns::Entry Engine::contention_of(OpRef ref) const {
+  return gpus_[ref.rank].contention(contentions_, operation(ref).kind, operation(ref).transport);
 }
 
 // As many as may move. The next higher rank first, as NCCL orders the rounds of a group, so that not all send

@@ -39,6 +39,7 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
       causes_(causes),
       run_ahead_(options.run_ahead > 0 ? options.run_ahead : hardware.host.run_ahead),
       slowdowns_(hardware),
+      contentions_(hardware),
       walk_(plan, between_layers(plan.scenario.schedule)),
       lane_slot_(number_lanes(plan)),
       lanes_(1 + *std::max_element(lane_slot_.begin(), lane_slot_.end())),

@@ -153,6 +153,8 @@ class Engine {
   void post_exchange(OpRef ref);
   // The parts of one operation's messages to another, which match in their order.
   std::vector<MessagePart> parts_between(OpRef from, OpRef into) const;
+  // How much longer an operation's messages take beside what its GPU computes now.
+  Slowdowns::Entry contention_of(OpRef ref) const;
   // What the parts that an operation sends to itself take: a copy on its lane.
   double local_copy_us(OpRef ref) const;
   double longer_by_us(const Transfer& transfer) const;
@@ -209,6 +211,7 @@ class Engine {
   std::int64_t run_ahead_ = 0;
 
   Slowdowns slowdowns_;
+  Contentions contentions_;
   Walk walk_;
   std::vector<int> lane_slot_;  // by kind * 256 + index; -1: not used
   int lanes_ = 0;

@@ -30,7 +30,12 @@ class StandardCost {
   KernelCost operator()(const Plan& plan, const CallConverter& calls, const Operation& op) {
     if (has_square_points(op.kind)) return bounded(attention_(plan, calls, op));
     const DType dtype = plan.scenario.problem.dtype;
-    if (has_chunk_points(op.kind)) return linear_(calls, op, dtype);
+    if (has_chunk_points(op.kind)) {
+      KernelCost cost = linear_(calls, op, dtype);
+      // NCCL's thread blocks start beside those of every kernel of linear attention (seen on H200s).
+      cost.shares = true;
+      return cost;
+    }
     if (op.kind == OpKind::combine && !has_curve(op.kind, dtype))
       return linear_roofline(hardware_, linear_launch(linear_work(calls, op, dtype, hardware_.gpu)));
     return memory_bound(plan, op);

@@ -14,7 +14,7 @@ namespace cplab {
 // the GPU, the last, partial one included. `tail_sms`: multiprocessors that the last wave occupies (all of
 // them, if waves is 1). `useful_sms`: with more than these the kernel runs no faster. `persistent`: its
 // thread blocks fetch tiles until none is left, so that none gives up its multiprocessor before the last
-// wave.
+// wave. `shares`: a multiprocessor that holds its thread blocks has room for those of communication too.
 struct KernelCost {
   double seconds = 0;
   int waves = 1;
@@ -22,6 +22,7 @@ struct KernelCost {
   int useful_sms = 1;
   Origin origin = Origin::assumed;
   bool persistent = false;
+  bool shares = false;
 };
 
 // The work of a point of a table of attend or attend_backward.

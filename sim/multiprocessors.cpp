@@ -13,6 +13,16 @@ Slowdowns::Slowdowns(const Hardware& hardware) {
                                                                                        row.provenance.origin};
 }
 
+Contentions::Contentions(const Hardware& hardware) {
+  const auto enter = [&](const ContentionRow& row, std::size_t kind) {
+    table[kind][static_cast<std::size_t>(row.transport)][static_cast<std::size_t>(row.beside)] = {
+        row.slowdown, row.provenance.origin};
+  };
+  for (const ContentionRow& row : hardware.contention)
+    for (std::size_t kind = 0; row.kind == OpKind::exchange && kind < kinds; ++kind) enter(row, kind);
+  for (const ContentionRow& row : hardware.contention) enter(row, static_cast<std::size_t>(row.kind));
+}
+
 Multiprocessors::Multiprocessors(int sms, int reserved, const Slowdowns& slowdowns, int cluster)
     : sms_(sms), reserved_(reserved), cluster_(cluster), slowdowns_(&slowdowns) {}
 
@@ -28,6 +38,24 @@ int Multiprocessors::held_by_compute() const {
   int sum = 0;
   for (const Kernel& kernel : running_) sum += held(kernel);
   return sum;
+}
+
+int Multiprocessors::held_alone() const {
+  int sum = 0;
+  for (const Kernel& kernel : running_)
+    if (!kernel.cost.shares) sum += held(kernel);
+  return sum;
+}
+
+Slowdowns::Entry Multiprocessors::contention(const Contentions& contentions, OpKind communication,
+                                             Transport transport) const {
+  Slowdowns::Entry most;
+  const auto& of = contentions.table[static_cast<std::size_t>(communication)][static_cast<std::size_t>(transport)];
+  for (const Kernel& kernel : running_) {
+    const Slowdowns::Entry& entry = of[static_cast<std::size_t>(kernel.kind)];
+    if (kernel.share > 0 && entry.factor > most.factor) most = entry;
+  }
+  return most;
 }
 
 int Multiprocessors::compute_limit() const {
@@ -137,11 +165,11 @@ bool Multiprocessors::clusters_fit(int blocks, int free) const {
 void Multiprocessors::assign(double now_us, std::uint32_t cause, std::vector<Event>& events) {
   // Make room: the kernel submitted last gives up its multiprocessors first.
   for (auto kernel = running_.rbegin(); kernel != running_.rend(); ++kernel) {
-    const int excess = held_by_compute() - compute_limit();
-    if (excess > 0 && !kernel->cost.persistent && at_boundary(*kernel))
+    const int excess = held_alone() - compute_limit();
+    if (excess > 0 && !kernel->cost.persistent && !kernel->cost.shares && at_boundary(*kernel))
       kernel->share = std::max(0, held(*kernel) - excess);
   }
-  int free = sms_ - communication_sms_ - held_by_compute();
+  int free = sms_ - communication_sms_ - held_alone();
   while (!waiting_communication_.empty() && waiting_communication_.front().sms <= free &&
          clusters_fit(waiting_communication_.front().sms, free)) {
     const Communication next = waiting_communication_.front();
@@ -150,20 +178,25 @@ void Multiprocessors::assign(double now_us, std::uint32_t cause, std::vector<Eve
     free -= next.sms;
     place(next, cause, events);
   }
-  int room = std::min(free, compute_limit() - held_by_compute());
+  // What a kernel may take more: all that compute leaves, and unless it shares them, only what is not kept for
+  // communication.
+  const auto room_for = [&](const Kernel& kernel) {
+    const int left = sms_ - held_by_compute();
+    return kernel.cost.shares ? left : std::min(left, std::min(free, compute_limit() - held_alone()));
+  };
   for (Kernel& kernel : running_) {
-    if (room <= 0) break;
     if (in_tail(kernel) && kernel.cost.waves > 1) continue;
-    const int more = std::min(room, demand(kernel) - kernel.share);
+    const int more = std::min(room_for(kernel), demand(kernel) - kernel.share);
+    if (more <= 0) continue;
     kernel.share += more;
-    room -= more;
-    if (more > 0) together_ = 0;
+    if (!kernel.cost.shares) free -= more;
+    together_ = 0;
   }
-  while (room > 0 && !waiting_.empty()) {
+  while (!waiting_.empty() && room_for(waiting_.front()) > 0) {
     Kernel kernel = waiting_.front();
     waiting_.erase(waiting_.begin());
-    kernel.share = std::min(room, demand(kernel));
-    room -= kernel.share;
+    kernel.share = std::min(room_for(kernel), demand(kernel));
+    if (!kernel.cost.shares) free -= kernel.share;
     running_.push_back(kernel);
     together_ = 0;
     events.push_back({EventKind::kernel_started, kernel.operation, cause});
@@ -195,7 +228,7 @@ void Multiprocessors::update_rates(double now_us) {
 
 void Multiprocessors::schedule(double now_us) {
   next_us_ = std::numeric_limits<double>::infinity();
-  const bool make_room = !waiting_communication_.empty() || held_by_compute() > compute_limit();
+  const bool make_room = !waiting_communication_.empty() || held_alone() > compute_limit();
   for (const Kernel& kernel : running_) {
     next_us_ = std::min(next_us_, kernel.finish_us);
     if (in_tail(kernel) || kernel.rate <= 0 || (!make_room && waiting_.empty())) continue;

@@ -2,7 +2,8 @@
 // microseconds.
 //
 // - A communication kernel takes its multiprocessors at once if they are free, else it waits (in order) and
-//   compute makes room; it holds them until it is released.
+//   compute makes room; it holds them until it is released. Kernels that share their multiprocessors with it are
+//   not in its way, nor is it in theirs.
 // - Compute may hold all but max(reserved, held and awaited by communication). Kernels are served in the
 //   order in which they were submitted, each up to what its thread blocks fill; what the earlier leave, the
 //   later take: two lanes overlap at the tails of kernels and where a kernel does not fill the GPU.
@@ -38,6 +39,14 @@ struct Slowdowns {
   explicit Slowdowns(const Hardware&);
 };
 
+// contention[kind of communication][transport][kind of kernel]
+struct Contentions {
+  static constexpr std::size_t kinds = Slowdowns::kinds;
+  std::array<std::array<std::array<Slowdowns::Entry, kinds>, 2>, kinds> table{};
+
+  explicit Contentions(const Hardware&);
+};
+
 class Multiprocessors {
  public:
   enum class EventKind : std::uint8_t { kernel_started, kernel_finished, communication_placed };
@@ -70,6 +79,9 @@ class Multiprocessors {
                              double pressure, std::vector<Event>& events);
   void wake(double now_us, std::vector<Event>& events);
   double next_us() const { return next_us_; }
+  // How much longer communication takes beside the kernels that have multiprocessors now: the largest of
+  // their classes' factors.
+  Slowdowns::Entry contention(const Contentions&, OpKind communication, Transport) const;
 
  private:
   struct Kernel {
@@ -98,6 +110,7 @@ class Multiprocessors {
   int demand(const Kernel& kernel) const;
   int held(const Kernel& kernel) const;
   int held_by_compute() const;
+  int held_alone() const;  // by compute beside which communication has no room
   int compute_limit() const;
   bool clusters_fit(int blocks, int free) const;
 

@@ -36,7 +36,8 @@ const OverlayRules& overlay_rules() {
                                      {"group", ""},
                                      {"busy", "all"},
                                      {"cuda_graph", "false"}}},
-                                   {"interference", {{"class", ""}, {"beside", ""}}}},
+                                   {"interference", {{"class", ""}, {"beside", ""}}},
+                                   {"contention", {{"class", ""}, {"transport", ""}, {"beside", ""}}}},
                                   {"origin", "tool", "machine", "date", "source"}};
   return rules;
 }

@@ -207,6 +207,16 @@ InterferenceRow read_interference(SectionReader in) {
   return row;
 }
 
+ContentionRow read_contention(SectionReader in) {
+  ContentionRow row;
+  in.kind("class", message_kinds, row.kind);
+  in.transport("transport", row.transport);
+  in.kind("beside", kernel_kinds, row.beside);
+  in.number("slowdown", row.slowdown);
+  in.provenance(row.provenance);
+  return row;
+}
+
 NetworkSpec read_network(SectionReader in, HardwareFaults& faults) {
   NetworkSpec network;
   std::vector<std::string> fabrics;
@@ -406,6 +416,7 @@ Hardware read_sections(const Table& table, HardwareFaults& faults) {
   read_entries(table, "kernel", faults, hardware.kernels, read_kernel);
   read_entries(table, "message", faults, hardware.messages, read_message);
   read_entries(table, "interference", faults, hardware.interference, read_interference);
+  read_entries(table, "contention", faults, hardware.contention, read_contention);
   return hardware;
 }
 
