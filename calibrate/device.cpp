@@ -49,6 +49,7 @@ struct Nvml {
   int (*max_clock)(Handle, int, unsigned*) = nullptr;
   int (*power_limit)(Handle, unsigned*) = nullptr;  // milliwatts
   int (*driver)(char*, unsigned) = nullptr;
+  int (*processes)(Handle, unsigned*, void*) = nullptr;  // may be missing
   bool there = false;
 
   Nvml() {
@@ -64,6 +65,7 @@ struct Nvml {
                      find(max_clock, "nvmlDeviceGetMaxClockInfo") &&
                      find(power_limit, "nvmlDeviceGetEnforcedPowerLimit") &&
                      find(driver, "nvmlSystemGetDriverVersion");
+    if (!find(processes, "nvmlDeviceGetComputeRunningProcesses_v3")) processes = nullptr;
     there = all && init() == 0;
   }
 
@@ -213,6 +215,15 @@ std::int64_t used_bytes_by_driver(int device) {
   const Nvml::Handle handle = nvml().device(device);
   if (handle == nullptr || nvml().memory(handle, &memory) != 0) return -1;
   return static_cast<std::int64_t>(memory.used);
+}
+
+int processes_by_driver(int device) {
+  const Nvml::Handle handle = nvml().device(device);
+  if (handle == nullptr || nvml().processes == nullptr) return -1;
+  constexpr int too_small = 7;  // NVML_ERROR_INSUFFICIENT_SIZE: there are some, and `count` says how many
+  unsigned count = 0;
+  const int code = nvml().processes(handle, &count, nullptr);
+  return code == 0 || code == too_small ? static_cast<int>(count) : -1;
 }
 
 std::vector<std::pair<std::string, std::string>> environment(int device) {

@@ -110,6 +110,8 @@ DeviceFacts device_facts(int device);
 // Of the whole GPU, other processes included; -1 where the driver's management library cannot be asked.
 // Creates no context.
 std::int64_t used_bytes_by_driver(int device);
+// Of the whole GPU, those of this machine that have a context there; -1 where the library cannot say.
+int processes_by_driver(int device);
 // Versions, clocks, NCCL_* variables. Nothing is set.
 std::vector<std::pair<std::string, std::string>> environment(int device);
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "calibrate/gpu_parts.hpp"
 #include "calibrate/links.hpp"
 #include "calibrate/loads.hpp"
-#include "calibrate/parts.hpp"
 #include "calibrate/probe.hpp"
 
 namespace cplab::measure {
@@ -187,24 +187,22 @@ class HostSide {
 
 }  // namespace
 
-void measure_host(const Options&, const Progress& progress, Measurement& into) {
-  Team team(into.gpus);
+void measure_host(const Options& options, Measurement& into) {
+  Team team(options.gpus);
   CopyRing copies(team);
-  std::vector<Host> hosts(static_cast<std::size_t>(into.gpus));
+  std::vector<Host> hosts(static_cast<std::size_t>(options.gpus));
   team.run([&](int rank) {
     kernels::load_cuda_kernels();
     Host& host = hosts[static_cast<std::size_t>(rank)];
     const DeviceMemory arena(64 << 20);
     HostSide side(team, rank);
-    side.launches(arena, into.l2_bytes, host);
+    side.launches(arena, options.l2_bytes, host);
     side.communication(copies, host);
     side.latencies(host);
     side.dependencies(host);
     side.graphs(host);
   });
   into.host.push_back(hosts.front());
-  if (into.gpus < 2) into.left_out.push_back("host costs of communication: one GPU has nobody to send to");
-  progress("host");
 }
 
 }  // namespace cplab::measure

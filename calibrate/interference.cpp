@@ -2,9 +2,9 @@
 #include <memory>
 #include <optional>
 
+#include "calibrate/gpu_parts.hpp"
 #include "calibrate/links.hpp"
 #include "calibrate/loads.hpp"
-#include "calibrate/parts.hpp"
 
 namespace cplab::measure {
 namespace {
@@ -64,24 +64,10 @@ std::optional<Interference> measure_pair(const Subject& subject, const char* tra
   return row;
 }
 
-int channels_of(const Measurement& measurement) {
-  for (const MessageTable& table : measurement.messages)
-    if (table.kind == "exchange" && table.transport == "nccl" && table.group == measurement.gpus)
-      return table.channels;
-  return 0;
-}
-
 }  // namespace
 
-void measure_interference(const Options& options, const Progress& progress, Measurement& into) {
-  if (into.gpus < 2) {
-    into.left_out.push_back("interference: one GPU has no communication to run beside");
-    return;
-  }
-  const int channels = channels_of(into);
-  if (channels == 0)
-    into.left_out.push_back("channels of the interference rows: measured together with the messages only");
-  Team team(into.gpus);
+void measure_interference(const Options& options, Measurement& into) {
+  Team team(options.gpus);
   CopyRing copies(team);
   team.run([&](int rank) {
     kernels::load_cuda_kernels();
@@ -101,7 +87,7 @@ void measure_interference(const Options& options, const Progress& progress, Meas
     const double copy_s = bench.typical(by_copy, {0.02, 10, 20, 3});
     std::uint64_t seed = options.seed + 2000;
     for (const Subject& subject : subjects) {
-      const std::unique_ptr<Load> load = load_of(subject, arena, into.l2_bytes);
+      const std::unique_ptr<Load> load = load_of(subject, arena, options.l2_bytes);
       load->prepare(++seed, bench.stream());
       for (const bool is_nccl : {true, false}) {
         const char* transport = is_nccl ? "nccl" : "copy";
@@ -109,7 +95,7 @@ void measure_interference(const Options& options, const Progress& progress, Meas
             subject, transport, bench, *load, is_nccl ? nccl_s : copy_s, is_nccl ? by_nccl : by_copy);
         if (rank != 0) continue;
         if (row) {
-          row->channels = is_nccl ? channels : 0;
+          row->channels = is_nccl ? options.channels : 0;
           into.interference.push_back(*row);
         } else {
           into.left_out.push_back(std::string("interference of ") + subject.kind + " beside " + transport +
@@ -119,7 +105,6 @@ void measure_interference(const Options& options, const Progress& progress, Meas
     }
     team.meet();
   });
-  progress("interference");
 }
 
 }  // namespace cplab::measure

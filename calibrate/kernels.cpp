@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "calibrate/gpu_parts.hpp"
 #include "calibrate/loads.hpp"
-#include "calibrate/parts.hpp"
 #include "calibrate/team.hpp"
 
 namespace cplab::measure {
@@ -36,24 +36,28 @@ double pairs(const AttentionShape& s) {
   return static_cast<double>(s.batch) * n * n / (s.causal ? 2 : 1);
 }
 
-std::vector<Job> attention_jobs(std::vector<AttentionTable>& tables) {
+// Coarse: lengths four apart, which the model of tiles joins (docs/05-cost-model.md); fine: those between,
+// the longest, and batches of short ones.
+std::vector<Job> attention_jobs(const AttentionGrid& grid, std::vector<AttentionTable>& tables) {
   std::vector<Job> jobs;
-  for (const std::int64_t head_size : {128, 64})
-    for (const bool causal : {false, true})
-      for (const bool backward : {false, true}) {
-        const std::int64_t heads = head_size == 64 ? 32 : 16;
-        AttentionTable table;
-        table.kind = backward ? "attend_backward" : "attend";
-        table.head_size = head_size;
-        table.causal = causal;
-        tables.push_back(table);
-        const auto add = [&](std::int64_t batch, std::int64_t sequence) {
-          jobs.push_back({{batch, sequence, heads, head_size, causal}, backward, tables.size() - 1});
-        };
-        for (std::int64_t sequence = 512; sequence <= 32768; sequence *= 2) add(1, sequence);
-        add(8, 2048);
-        add(2, 8192);
-      }
+  for (const bool causal : {false, true})
+    for (const bool backward : {false, true}) {
+      const std::int64_t heads = grid.head_size == 64 ? 32 : 16;
+      AttentionTable table;
+      table.kind = backward ? "attend_backward" : "attend";
+      table.head_size = grid.head_size;
+      table.causal = causal;
+      tables.push_back(table);
+      const auto add = [&](std::int64_t batch, std::int64_t sequence) {
+        jobs.push_back({{batch, sequence, heads, grid.head_size, causal}, backward, tables.size() - 1});
+      };
+      for (const std::int64_t sequence : {1024, 4096, 16384})
+        if (!grid.fine) add(1, sequence);
+      if (!grid.fine) continue;
+      for (const std::int64_t sequence : {512, 2048, 8192, 32768}) add(1, sequence);
+      add(8, 2048);
+      add(2, 8192);
+    }
   // The long ones last: those are left out when the budget is spent.
   std::stable_sort(jobs.begin(), jobs.end(),
                    [](const Job& a, const Job& b) { return pairs(a.shape) < pairs(b.shape); });
@@ -82,18 +86,18 @@ Effort effort_for(double seconds) {
   return {.sample_s = 0.1, .least = 2, .most = 400, .samples = 9, .settle_s = 1};
 }
 
-void measure_attention(const Options& options, const Progress& progress, Bench& bench,
-                       const DeviceMemory& arena, Measurement& into) {
+void measure_grid(const Options& options, const AttentionGrid& grid, Bench& bench, const DeviceMemory& arena,
+                  Measurement& into) {
   const std::vector<kernels::CudaKernel> kernels = kernels::cuda_kernels();
   const double begun = now_s();
   std::uint64_t seed = options.seed;
   std::vector<AttentionTable> tables;
-  for (const Job& job : attention_jobs(tables)) {
-    if (now_s() - begun > options.kernel_budget_s) {
-      into.left_out.push_back(text_of(job) + ": the time for kernels was spent");
+  for (const Job& job : attention_jobs(grid, tables)) {
+    if (now_s() - begun > options.most_s) {
+      into.left_out.push_back(text_of(job) + ": the time for attention was spent");
       continue;
     }
-    Load load(arena, into.l2_bytes, job.shape, job.backward);
+    Load load(arena, options.l2_bytes, job.shape, job.backward);
     load.prepare(++seed, bench.stream());
     const auto queue = [&](std::int64_t i, CudaStream stream) { load.queue(i, stream); };
     bench.warm_up(queue, 1);
@@ -106,7 +110,6 @@ void measure_attention(const Options& options, const Progress& progress, Bench& 
     table.points.push_back(
         {job.shape.batch, job.shape.sequence, job.shape.heads, seconds, effort.settle_s > 0});
   }
-  progress("attention kernels: " + std::to_string(now_s() - begun) + " s");
 }
 
 void measure_elementwise(const Options& options, Bench& bench, const DeviceMemory& arena, Measurement& into) {
@@ -115,7 +118,7 @@ void measure_elementwise(const Options& options, Bench& bench, const DeviceMemor
     CurveTable table;
     table.kind = kind;
     for (std::int64_t bytes = 64 << 10; bytes <= 256 << 20; bytes *= 2) {
-      Load load(arena, into.l2_bytes, kind, bytes);
+      Load load(arena, options.l2_bytes, kind, bytes);
       load.prepare(++seed, bench.stream());
       table.variant = load.variant();
       table.operands = load.operands();
@@ -140,7 +143,7 @@ void measure_copy(const DeviceMemory& arena, Bench& bench, Measurement& into) {
 
 }  // namespace
 
-void measure_kernels(const Options& options, const Progress& progress, Measurement& into) {
+void measure_copies(const Options& options, Measurement& into) {
   Team team(1);
   team.run([&](int rank) {
     kernels::load_cuda_kernels();
@@ -148,8 +151,16 @@ void measure_kernels(const Options& options, const Progress& progress, Measureme
     const DeviceMemory arena(Load::arena_bytes());
     measure_copy(arena, bench, into);
     measure_elementwise(options, bench, arena, into);
-    progress("copies and elementwise kernels");
-    measure_attention(options, progress, bench, arena, into);
+  });
+}
+
+void measure_attention(const Options& options, const AttentionGrid& grid, Measurement& into) {
+  Team team(1);
+  team.run([&](int rank) {
+    kernels::load_cuda_kernels();
+    Bench bench(team, rank);
+    const DeviceMemory arena(Load::arena_bytes());
+    measure_grid(options, grid, bench, arena, into);
   });
 }
 

@@ -1,8 +1,8 @@
 // Times of the kernels of linear attention on one GPU; see machine.hpp.
 #include <algorithm>
 
+#include "calibrate/gpu_parts.hpp"
 #include "calibrate/loads.hpp"
-#include "calibrate/parts.hpp"
 #include "calibrate/team.hpp"
 
 namespace cplab::measure {
@@ -40,7 +40,7 @@ class Linear {
     for (std::int64_t tokens = 256; tokens <= 65536; tokens *= 4) {
       const ChunkShape shape = ChunkForm{.kind = "combine", .states = {}, .results = {}}.shape(tokens, 128);
       if (!begins(shape)) continue;
-      Load load(arena_, into_.l2_bytes, shape);
+      Load load(arena_, options_.l2_bytes, shape);
       const double seconds = time_of(load);
       table.variant = load.variant();
       table.operands = load.operands();
@@ -51,9 +51,9 @@ class Linear {
 
  private:
   bool begins(const ChunkShape& shape) {
-    const char* why = now_s() - begun_ > options_.linear_budget_s ? "the time for linear attention was spent"
-                      : operand_bytes(shape) > arena_.bytes()     ? "its operands do not fit"
-                                                                  : nullptr;
+    const char* why = now_s() - begun_ > options_.most_s      ? "the time for linear attention was spent"
+                      : operand_bytes(shape) > arena_.bytes() ? "its operands do not fit"
+                                                              : nullptr;
     if (why) into_.left_out.push_back(text_of(shape) + ": " + why);
     return !why;
   }
@@ -67,7 +67,7 @@ class Linear {
 
   void add(const ChunkForm& form, const ChunkShape& shape) {
     if (!begins(shape)) return;
-    Load load(arena_, into_.l2_bytes, shape);
+    Load load(arena_, options_.l2_bytes, shape);
     const double seconds = time_of(load);
     table_of(form, shape, load.variant()).points.push_back({shape.tokens, shape.heads, seconds});
   }
@@ -100,20 +100,15 @@ class Linear {
 
 }  // namespace
 
-void measure_linear(const Options& options, const Progress& progress, Measurement& into) {
+void measure_linear(const Options& options, std::int64_t value_size, Measurement& into) {
   Team team(1);
   team.run([&](int rank) {
     kernels::load_cuda_kernels();
     Bench bench(team, rank);
     const DeviceMemory arena(std::min(most_arena_bytes, device_facts(0).free_bytes / 2 / 256 * 256));
-    const double begun = now_s();
     Linear linear(options, bench, arena, into);
-    for (const std::int64_t value_size : {128, 64}) {
-      linear.measure(value_size);
-      progress("kernels of linear attention, value size " + std::to_string(value_size) + ": after " +
-               std::to_string(now_s() - begun) + " s");
-    }
-    linear.measure_combine();
+    linear.measure(value_size);
+    if (value_size == 128) linear.measure_combine();
   });
 }
 

@@ -1,9 +1,8 @@
-// Measuring a machine: the tables of a hardware file. Medians after warm-up, on random data; launch cost is
-// hidden by queueing all launches of a sample behind a kernel that waits for the host. Seconds and bytes.
+// What is measured of a machine, as data. Medians after warm-up, on random data; launch cost is hidden by
+// queueing all launches of a sample behind a kernel that waits for the host. Seconds and bytes.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -18,12 +17,25 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+std::string today();  // "2026-11-29", UTC
+
+// How one part of a measurement is made (parts.hpp).
 struct Options {
-  bool kernels = true, linear = true, messages = true, host = true, interference = true;
-  int gpus = 0;                  // 0: all of the machine
-  double kernel_budget_s = 120;  // attention points that would begin after it are left out, and named
-  double linear_budget_s = 40;   // likewise of linear attention
+  int gpus = 0;               // of the machine: 0 to gpus - 1 take part
+  int sms = 0, channels = 0;  // of a GPU; those that the largest exchange over NCCL holds, 0: unknown
+  std::int64_t l2_bytes = 0;
+  double most_s = 120;  // points that would begin later are left out, and named
   std::uint64_t seed = 1;
+};
+
+// The machine itself, and what a context with the kernels of this build takes on a GPU.
+struct Machine {
+  std::string gpu, driver, date;
+  int gpus = 0, sms = 0, sm_major = 0, sm_minor = 0;
+  std::int64_t capacity_bytes = 0, l2_bytes = 0, context_bytes = 0;
+  std::string context_source;  // how context_bytes was found
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::string name() const { return std::to_string(gpus) + " x " + gpu; }
 };
 
 // Square attention of `batch` sequences as one call, bf16, as many key/value heads as heads; the operands
@@ -71,6 +83,8 @@ struct MessageTable {
   int channels = 0;  // multiprocessors that the kernel of the largest message holds; 0 for copy engines
   std::vector<CurvePoint> points;
   std::vector<std::pair<double, int>> channels_by_bytes;  // as probed
+  std::string tool;                                       // of another program; empty: ours
+  bool inter = false;                                     // between nodes, one rank on each
 };
 
 struct Host {
@@ -97,14 +111,12 @@ struct Interference {
   int channels = 0;     // so many
 };
 
+// What one part found; the other members are empty.
 struct Measurement {
-  std::vector<std::pair<std::string, std::string>> environment;
-  std::string gpu, date;
-  int gpus = 0, sms = 0;
-  std::int64_t capacity_bytes = 0, l2_bytes = 0;
-  double copy_bytes_s = 0;  // 0: not measured
-  std::int64_t context_bytes = 0, communicator_bytes = 0;
-  std::string context_source;  // how context_bytes was found
+  double copy_bytes_s = 0;              // 0: not measured
+  std::int64_t communicator_bytes = 0;  // of NCCL on each GPU; 0: not measured
+  double link_bytes_s = 0;              // between two GPUs of a node, one direction; 0: not measured
+  std::string link_tool;                // that measured it
   std::vector<AttentionTable> attention;
   std::vector<ChunkTable> chunks;
   std::vector<CurveTable> curves;
@@ -113,11 +125,5 @@ struct Measurement {
   std::vector<Interference> interference;
   std::vector<std::string> left_out;  // and why
 };
-
-using Progress = std::function<void(const std::string&)>;
-
-// Measures GPUs 0 .. gpus-1 of this machine, a thread for each. Throws Error. If one thread fails while
-// others are inside NCCL, which nobody will answer, the process ends with exit code 3 after 20 s.
-Measurement machine(const Options& options, const Progress& progress);
 
 }  // namespace cplab::measure

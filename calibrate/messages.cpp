@@ -4,8 +4,8 @@
 #include <string>
 #include <thread>
 
+#include "calibrate/gpu_parts.hpp"
 #include "calibrate/links.hpp"
-#include "calibrate/parts.hpp"
 #include "calibrate/probe.hpp"
 
 namespace cplab::measure {
@@ -91,15 +91,16 @@ struct LinkCall {
 
 class Links {
  public:
-  Links(Team& team, int rank, CopyRing& copies, const Options& options)
+  Links(Team& team, int rank, CopyRing& copies, MessageKinds kinds, std::uint64_t seed)
       : bench_(team, rank),
         send_(most_bytes * team.size()),
         receive_(most_bytes * team.size()),
         rank_(rank),
         free_before_(free_bytes(rank)),
         nccl_(team, rank),
-        copies_(copies) {
-    send_.fill_random(options.seed + static_cast<std::uint64_t>(rank), send_.bytes(), bench_.stream());
+        copies_(copies),
+        kinds_(kinds) {
+    send_.fill_random(seed + static_cast<std::uint64_t>(rank), send_.bytes(), bench_.stream());
     list_subjects(team.size());
     // NCCL connects at the first use of an algorithm: all of them before times are taken, and those that
     // every plan may use before its memory is read.
@@ -107,6 +108,7 @@ class Links {
       for (const LinkCall& subject : subjects_) {
         const std::string kind = subject.kind;
         if (!subject.by_nccl || (kind == "exchange" || kind == "all_gather") != first) continue;
+        if (!first && !wanted(subject)) continue;
         for (std::int64_t bytes = least_bytes; bytes <= most_bytes; bytes *= 4)
           bench_.warm_up(with(subject, bytes), 2);
       }
@@ -117,13 +119,14 @@ class Links {
     copies_.prepare(rank, receive_.data());
     copies_.reach_all(rank);
     for (const LinkCall& subject : subjects_)
-      if (!subject.by_nccl) bench_.warm_up(with(subject, most_bytes), 3);
+      if (!subject.by_nccl && wanted(subject)) bench_.warm_up(with(subject, most_bytes), 3);
   }
 
   void measure(int sms, Tables& tables) {
     ChannelProbe probe(bench_, sms);
     if (rank_ == 0) tables.communicator_bytes = communicator_bytes_;
     for (const LinkCall& subject : subjects_) {
+      if (!wanted(subject)) continue;
       MessageTable table;
       table.kind = subject.kind;
       table.transport = subject.by_nccl ? "nccl" : "copy";
@@ -143,6 +146,11 @@ class Links {
   }
 
  private:
+  bool wanted(const LinkCall& subject) const {
+    const bool exchange = std::string_view(subject.kind) == "exchange";
+    return kinds_ == MessageKinds::all || exchange == (kinds_ == MessageKinds::exchanges);
+  }
+
   static Bench::Queue with(const LinkCall& subject, std::int64_t bytes) {
     return [&subject, bytes](std::int64_t, CudaStream stream) { subject.call(bytes, stream); };
   }
@@ -177,32 +185,23 @@ class Links {
   std::int64_t free_before_, communicator_bytes_ = 0;
   NcclRank nccl_;
   CopyRing& copies_;
+  MessageKinds kinds_;
   std::vector<LinkCall> subjects_;
 };
 
-void measure_group(int ranks, const Options& options, Measurement& into) {
+}  // namespace
+
+void measure_messages(const Options& options, int ranks, MessageKinds kinds, Measurement& into) {
   Tables tables;
   Team team(ranks);
   CopyRing copies(team);
   team.run([&](int rank) {
-    Links links(team, rank, copies, options);
-    links.measure(into.sms, tables);
+    Links links(team, rank, copies, kinds, options.seed);
+    links.measure(options.sms, tables);
     team.meet();  // no rank frees memory that another still writes into
   });
   for (MessageTable& table : tables.messages) into.messages.push_back(std::move(table));
-  if (ranks == into.gpus) into.communicator_bytes = tables.communicator_bytes;
-}
-
-}  // namespace
-
-void measure_messages(const Options& options, const Progress& progress, Measurement& into) {
-  if (into.gpus < 2) {
-    into.left_out.push_back("messages: one GPU has nobody to send to");
-    return;
-  }
-  measure_group(into.gpus, options, into);
-  if (into.gpus > 2) measure_group(2, options, into);
-  progress("messages");
+  if (ranks == options.gpus) into.communicator_bytes = tables.communicator_bytes;
 }
 
 }  // namespace cplab::measure

@@ -1,14 +1,29 @@
-// The parts of a measurement; each adds to `into`. Called by measure::machine alone.
+// What a calibration consists of, most valuable first, and which parts of it fit into a budget.
 #pragma once
 
-#include "calibrate/machine.hpp"
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace cplab::measure {
 
-void measure_kernels(const Options& options, const Progress& progress, Measurement& into);       // GPU 0
-void measure_linear(const Options& options, const Progress& progress, Measurement& into);        // GPU 0
-void measure_messages(const Options& options, const Progress& progress, Measurement& into);      // all, and 2
-void measure_host(const Options& options, const Progress& progress, Measurement& into);          // all
-void measure_interference(const Options& options, const Progress& progress, Measurement& into);  // all
+struct Part {
+  std::string_view name;
+  std::string_view what;  // is taken from the base where it was left out
+  double estimate_s = 0;  // on a GPU of the class of an H100
+  int least_gpus = 1;
+};
+
+// In the order in which they are measured. Names stay: files that are to be continued list them.
+std::span<const Part> all_parts();
+const Part* find_part(std::string_view name);
+
+// Seconds of a budget that are kept for held-out runs.
+double held_out_s(double budget_s);
+
+// Those that are not done and whose estimates fit, one after the other, into what a budget leaves beside
+// held-out runs; one that is too long does not keep a later one out.
+std::vector<const Part*> parts_within(double budget_s, int gpus, const std::vector<std::string>& done);
 
 }  // namespace cplab::measure

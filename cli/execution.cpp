@@ -10,6 +10,7 @@
 
 #include "cli/console.hpp"
 #include "cli/files/toml_table.hpp"
+#include "cli/verify/selection.hpp"
 #include "cli/verify/visible.hpp"
 #include "kernels/no_gpu_code.hpp"
 
@@ -87,6 +88,12 @@ GpuOptions gpu_options(const Arguments& arguments, const Participation& with) {
   options.local_rank = with.local_rank;
   options.local_world = with.local_world;
   return options;
+}
+
+ExecutionResult run_with_random_inputs(const Plan& plan, std::uint64_t seed, GpuExecutor& executor) {
+  executor.randomize_inputs(seed);
+  select_keys_on_gpus(plan, nullptr, seed, executor);
+  return executor.run();
 }
 
 void take_islands(const Arguments& arguments, const Participation& with, ScenarioFile& file) {

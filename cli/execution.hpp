@@ -41,6 +41,9 @@ double time_limit(const Arguments&, const Plan&, bool gpu, int repetitions);
 // "the time is up after 12 of 40 operations; ...": with the limit, and how to move it.
 std::string out_of_time(const Arguments&, double limit_s, const std::string& what);
 
+// Executes on inputs that are made on the GPUs, in no global order: for runs whose results nobody reads.
+ExecutionResult run_with_random_inputs(const Plan&, std::uint64_t seed, GpuExecutor&);
+
 // What transport = "auto" decides by, of the GPUs that the ranks will have. Throws EnvironmentError.
 void take_islands(const Arguments&, const Participation&, ScenarioFile&);
 

@@ -204,6 +204,23 @@ const std::vector<Command>& commands() {
         {"rounds", "N", "samples of each kernel (default 7)"},
         deterministic},
        command_tune},
+      {"calibrate",
+       "",
+       "measure this machine's GPUs, links and host into a hardware file",
+       "cplab calibrate --out hw.toml --budget 300",
+       {{"out", "FILE",
+         "the hardware file: complete after every part, what is not measured yet assumed; one that is there "
+         "goes on"},
+        {"budget", "SECONDS", "of GPU time (default 300); 0 measures nothing and needs no GPU"},
+        {"gpus", "N", "the first N of the machine (default all)"},
+        {"base", "FILE|NAME",
+         "what is not measured (default: the shipped file of this GPU, else its data sheet)"},
+        {"import", "FILE", "messages from the JSON of nccl-tests (-J) or nvbandwidth (-j)", true},
+        {"scenario", "SCENARIO", "run this one first among those that predictions are held against", true},
+        {"strict", "", "exit 1 if anything made the measurement doubtful"}},
+       command_calibrate,
+       false,
+       true},
   };
   return table;
 }

@@ -95,9 +95,7 @@ Measured run_on_gpu(const Arguments& arguments, const Participation& with, const
     measured.result = execute(arguments, plan, executor, with.speaks());
   } else {  // results are not read: random values made on the GPU will do, in no global order
     const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
-    executor.randomize_inputs(seed);
-    select_keys_on_gpus(plan, nullptr, seed, executor);
-    measured.result = executor.run();
+    measured.result = run_with_random_inputs(plan, seed, executor);
   }
   measured.gpu = executor.facts();
   measured.capacity_bytes = executor.capacity_bytes();

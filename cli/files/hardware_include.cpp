@@ -153,7 +153,8 @@ OpenedHardware open_hardware(const std::string& text, const std::string& file_na
 }
 
 void know_head(const Table& table) {
-  for (const char* key : {"schema", "include", "name", "note", "kernels_of"}) (void)table.has(key);
+  for (const char* key : {"schema", "include", "name", "note", "kernels_of", "calibration", "accuracy"})
+    (void)table.has(key);
 }
 
 }  // namespace cplab

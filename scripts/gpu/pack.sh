@@ -7,7 +7,6 @@ out=$2
 rm -rf "$out"
 mkdir -p "$out/lib"
 programs=("$build/cplab" "$build/grid" "$build/tests/gpu/tiles" "$build/tests/gpu/collectives"
-  "$build/tests/gpu/measure"
   "$build/tests/rungs/rungs")
 for program in "${programs[@]}"; do
   if [ -x "$program" ]; then

@@ -127,7 +127,7 @@ fi
 
 if wants measure; then
 step measure
-timeout 300 measure >"$results/measure.json" 2>"$results/measure.txt"
+timeout 300 cplab calibrate --out "$results/hardware.toml" --budget 250 >"$results/measure.txt" 2>&1
 echo "rc $?"
 tail -5 "$results/measure.txt"
 fi

@@ -83,7 +83,7 @@ fi
 
 if wants measure; then
 step measure
-timeout 250 measure >"$results/measure.json" 2>"$results/measure.txt"
+timeout 250 cplab calibrate --out "$results/hardware.toml" --budget 200 >"$results/measure.txt" 2>&1
 echo "rc $?: $(tail -1 "$results/measure.txt")"
 fi
 tar czf "$out/results.tar.gz" -C "$results" .

@@ -1,0 +1,92 @@
+// Held-out runs; see held_out_runs.hpp.
+#include "cli/held_out_runs.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+
+#include "calibrate/held_out.hpp"
+#include "cli/console.hpp"
+#include "cli/execution.hpp"
+#include "cli/memory_need.hpp"
+#include "cli/prediction.hpp"
+#include "cli/session.hpp"
+#include "exec/executor.hpp"
+#include "exec/gpu/executor.hpp"
+
+namespace cplab {
+namespace {
+
+constexpr int warmup = 5, iterations = 10;
+constexpr double longest_s = 0.25;
+
+double host_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double predicted_s(ScenarioFile& file, const Plan& plan, const measure::State& state) {
+  // The median of so many iterations since the GPUs were idle.
+  file.simulate.iteration = warmup + (iterations + 1) / 2;
+  Hardware hardware = state.hardware;
+  hardware.choice = choice_of_run(file);
+  return predict(file, plan, hardware).figures.time_s;
+}
+
+double measured_s(const Plan& plan, std::uint64_t seed, const measure::State& state) {
+  GpuOptions options;
+  options.warmup = warmup;
+  options.iterations = iterations;
+  options.timeout_s = 60;
+  options.keep_log = false;
+  options.rates = &state.hardware.rates;
+  GpuExecutor executor(plan, options);
+  return run_with_random_inputs(plan, seed, executor).time_s;
+}
+
+// None where there is no prediction, or no run.
+std::optional<measure::Trial> trial_of(ScenarioFile file, std::uint64_t seed, const measure::State& state,
+                                       const std::function<void(const std::string&)>& say) {
+  try {
+    const Plan plan = plan_of(file, PlanUse::simulate);
+    measure::Trial trial{.kind = measure::kind_of(plan.scenario)};
+    trial.predicted_s = predicted_s(file, plan, state);
+    if (trial.predicted_s > longest_s) return {};
+    trial.measured_s = measured_s(plan, seed, state);
+    say(fmt::format("{}: {}: predicted {:.3f} ms, measured {:.3f} ms, {:+.1f} %", trial.kind,
+                    describe(plan.scenario), 1e3 * trial.predicted_s, 1e3 * trial.measured_s,
+                    100 * (trial.predicted_s / trial.measured_s - 1)));
+    return trial;
+  } catch (const InputError& error) {  // drawn at random, not all can be
+    say(std::string("passed over: ") + error.what());
+  } catch (const std::runtime_error& error) {  // of the GPUs, or their memory
+    say(std::string("not run: ") + error.what());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<measure::Trial> run_held_out(const HeldOut& asked, const measure::State& state, double most_s,
+                                         const std::function<void(const std::string&)>& say) {
+  const double begun_s = host_s();
+  std::vector<measure::Trial> trials;
+  constexpr int most_draws = 1000;
+  for (int index = -static_cast<int>(asked.scenarios.size());
+       index < most_draws && host_s() - begun_s < most_s; ++index) {
+    const auto own = static_cast<std::size_t>(index + static_cast<int>(asked.scenarios.size()));
+    try {
+      ScenarioFile file = index < 0 ? read_scenario(asked.scenarios[own], {})
+                                    : parse_scenario(measure::draw(asked.seed, index, asked.gpus).text,
+                                                     fmt::format("held-out scenario {}", index), {});
+      if (file.scenario.parallel.world() > asked.gpus) continue;
+      if (auto trial = trial_of(std::move(file), asked.seed + own, state, say)) trials.push_back(*trial);
+    } catch (const InputError& error) {
+      if (index < 0) throw;
+      say(std::string("passed over: ") + error.what());
+    }
+  }
+  return trials;
+}
+
+}  // namespace cplab

@@ -1,0 +1,46 @@
+// Drawn scenarios: most of them are scenarios, of the kind that they are drawn for, and have a prediction.
+#include "calibrate/held_out.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "cli/files/scenario_file.hpp"
+#include "cli/memory_need.hpp"
+#include "cli/prediction.hpp"
+#include "cli/session.hpp"
+
+using namespace cplab;
+
+TEST_CASE("drawn scenarios are what they say, and all kinds come") {
+  for (const int gpus : {1, 2, 4, 8}) {
+    CAPTURE(gpus);
+    std::map<std::string, int> kinds;
+    for (int index = 0; index < 60; ++index) {
+      const measure::Drawn drawn = measure::draw(3, index, gpus);
+      CAPTURE(drawn.text);
+      const ScenarioFile file = parse_scenario(drawn.text, "drawn", {});
+      const Plan plan = plan_of(file, PlanUse::simulate);
+      CHECK(measure::kind_of(plan.scenario) == drawn.kind);
+      ++kinds[drawn.kind];
+    }
+    CHECK(kinds.size() == (gpus == 1 ? 1 : 10));
+  }
+}
+
+TEST_CASE("drawn scenarios are predicted by a shipped machine") {
+  for (int index = 0; index < 20; ++index) {
+    const measure::Drawn drawn = measure::draw(5, index, 2);
+    CAPTURE(drawn.text);
+    const ScenarioFile file =
+        parse_scenario(drawn.text + "\n[hardware]\nfile = \"hardware/h200x4.toml\"\n", "drawn", {});
+    const double seconds = predict(file, plan_of(file, PlanUse::simulate)).figures.time_s;
+    CHECK(seconds > 10e-6);
+    CHECK(seconds < 0.25);  // longer ones are passed over
+  }
+}
+
+TEST_CASE("the same seed draws the same, another seed another") {
+  CHECK(measure::draw(1, 7, 2).text == measure::draw(1, 7, 2).text);
+  CHECK(measure::draw(1, 7, 2).text != measure::draw(2, 7, 2).text);
+}
