@@ -70,6 +70,8 @@ measure::State parse_calibration(const std::string& text, const std::string& fil
   state.record = read_record(table.table("calibration"));
   if (table.has("accuracy")) state.record.accuracy = read_accuracy(table.table("accuracy"));
   state.hardware = parse_hardware(text.substr(0, text.find(measure::calibration_heading) + 1), file_name);
+  // Its section says whose rates they are; its reader calls them those of the file.
+  state.hardware.rates.source = table.table("rates").text("source", "");
   return state;
 }
 
