@@ -132,6 +132,13 @@ Hardware assumed_machine(const Hardware& base, const std::string& file, const Ma
   for (KernelTable& table : hardware.kernels) assume(table.provenance);
   for (cplab::MessageTable& table : hardware.messages) assume(table.provenance);
   for (InterferenceRow& row : hardware.interference) assume(row.provenance);
+  FinerTables& finer = hardware.finer;
+  for (FormTable& table : finer.forms) assume(table.provenance);
+  for (PiecesTable& table : finer.pieces) assume(table.provenance);
+  for (BesideTable& table : finer.beside) assume(table.provenance);
+  for (LaunchCost& cost : finer.launches) assume(cost.provenance);
+  for (GemmTable& table : finer.gemms) assume(table.provenance);
+  finer.cards = {};  // of those very cards
   hardware.notes.clear();
   if (machine.gpus == 0) return hardware;  // nothing is known of it: an import without a GPU
   hardware.node.gpus = machine.gpus;

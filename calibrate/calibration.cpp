@@ -61,7 +61,7 @@ class Calibrator {
   void measure_parts() {
     std::vector<std::string> settled = state_.record.done;  // or tried
     while (true) {
-      const auto parts = parts_within(budget_s_ - spent_s(), measurer_.machine().gpus, settled);
+      const auto parts = parts_within(for_parts_s(), measurer_.machine().gpus, settled);
       if (parts.empty()) return;
       measure(*parts.front(), parts);
       settled.emplace_back(parts.front()->name);
@@ -88,6 +88,7 @@ class Calibrator {
   }
 
  private:
+  double for_parts_s() const { return budget_s_ - held_out_s(budget_s_) - spent_s(); }
   double spent_s() const { return measurer_.now_s() - begun_s_; }
 
   void measure(const Part& part, const std::vector<const Part*>& planned) {
@@ -95,7 +96,7 @@ class Calibrator {
     for (const Part* each : planned) left_s += each->estimate_s;
     talk_.say(std::string(part.name) + ": after " + seconds_text(spent_s()) + ", about " +
               seconds_text(left_s + held_out_s(budget_s_)) + " left");
-    const double most_s = std::max(part.estimate_s, budget_s_ - held_out_s(budget_s_) - spent_s());
+    const double most_s = std::max(part.estimate_s, for_parts_s());
     try {
       const Measurement found =
           measurer_.measure(part.name, std::min(most_s, 2 * part.estimate_s), channels_of(state_.hardware));

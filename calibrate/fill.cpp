@@ -190,6 +190,44 @@ class Taker {
     into_.interference.push_back(std::move(row));
   }
 
+  void finer(const FinerTables& found) {
+    const auto all = [&](const auto& from, auto& to, const char* tool, auto alike) {
+      for (auto table : from) {
+        table.provenance = measured(tool);
+        std::erase_if(to, [&](const auto& old) { return alike(old, table); });
+        to.push_back(std::move(table));
+      }
+    };
+    FinerTables& to = into_.finer;
+    const auto form_key = [](const FormTable& t) {
+      return std::tuple(t.kind, t.variant, t.dtype, t.head_size, t.causal, t.window, t.write, t.delta_inside,
+                        t.rounded, t.row_runs, t.points.front().heads / t.points.front().kv_heads,
+                        t.points.front().queries * 100 / t.points.front().keys);
+    };
+    all(found.forms, to.forms, kernel_tool,
+        [&](const FormTable& a, const FormTable& b) { return form_key(a) == form_key(b); });
+    all(found.pieces, to.pieces, "cplab calibrate: events around calls in a row, launches hidden, median",
+        [](const PiecesTable& a, const PiecesTable& b) {
+          return a.kind == b.kind && (a.kind == OpKind::copy || a.transport == b.transport);
+        });
+    all(found.beside, to.beside,
+        "cplab calibrate: six shifts of all GPUs alone, then beside attention that lasts longer",
+        [](const BesideTable& a, const BesideTable& b) {
+          return a.transport == b.transport && a.beside == b.beside;
+        });
+    all(found.launches, to.launches,
+        "cplab calibrate: host clock around launches on an idle GPU, all GPUs at once",
+        [](const LaunchCost& a, const LaunchCost& b) {
+          return a.kind == b.kind && a.transport == b.transport;
+        });
+    all(found.gemms, to.gemms, "cplab calibrate: events around calls in a row, launches hidden, median",
+        [](const GemmTable& a, const GemmTable& b) { return a.dtype == b.dtype; });
+    if (found.cards.attend_s.empty()) return;
+    to.cards = found.cards;
+    to.cards.provenance = measured(
+        "cplab calibrate: attend of 1 x 8192 tokens, 16 heads of 128, one GPU after the other, under load");
+  }
+
   // Kernels of bf16 that were measured have their fp16 from them.
   void mirror_fp16() {
     std::vector<KernelTable> mirrored;
@@ -340,6 +378,7 @@ std::vector<std::string> take(const Measurement& found, const Machine& machine, 
   for (const CurveTable& table : found.curves) taker.curve(table);
   for (const MessageTable& table : found.messages) taker.message(table);
   for (const Interference& row : found.interference) taker.interference(row);
+  taker.finer(found.finer);
   taker.mirror_fp16();
   taker.drop_impossible();
   return taker.said;

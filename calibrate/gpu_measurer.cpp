@@ -44,6 +44,14 @@ class GpuMeasurer final : public Measurer {
     if (part == "linear 128") measure_linear(options, 128, into);
     if (part == "linear 64") measure_linear(options, 64, into);
     if (part == "interference") measure_interference(options, into);
+    if (part == "forms 128") measure_forms(options, 128, into);
+    if (part == "forms 64") measure_forms(options, 64, into);
+    if (part == "copies in pieces") measure_copies_in_pieces(options, into);
+    if (part == "exchanges in pieces") measure_exchanges_in_pieces(options, into);
+    if (part == "exchanges beside attention") measure_exchanges_beside(options, into);
+    if (part == "gemm") measure_gemms(options, into);
+    if (part == "launches") measure_launches(options, into);
+    if (part == "cards") measure_cards(options, into);
     return into;
   }
 

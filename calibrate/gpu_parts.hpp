@@ -17,6 +17,13 @@ void measure_copies(const Options& options, Measurement& into);                 
 void measure_attention(const Options& options, const AttentionGrid& grid, Measurement& into);     // GPU 0
 void measure_linear(const Options& options, std::int64_t value_size, Measurement& into);          // GPU 0
 void measure_messages(const Options& options, int ranks, MessageKinds kinds, Measurement& into);  // the first
+void measure_forms(const Options& options, std::int64_t head_size, Measurement& into);            // GPU 0
+void measure_copies_in_pieces(const Options& options, Measurement& into);                         // GPU 0
+void measure_exchanges_in_pieces(const Options& options, Measurement& into);                      // all
+void measure_exchanges_beside(const Options& options, Measurement& into);                         // all
+void measure_launches(const Options& options, Measurement& into);                                 // all
+void measure_gemms(const Options& options, Measurement& into);                                    // GPU 0
+void measure_cards(const Options& options, Measurement& into);                                    // each
 void measure_interference(const Options& options, Measurement& into);                             // all
 
 }  // namespace cplab::measure

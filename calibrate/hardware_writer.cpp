@@ -1,22 +1,11 @@
 // The sections of a hardware file, in the order of the shipped ones; see hardware_writer.hpp.
 #include "calibrate/hardware_writer.hpp"
 
+#include "calibrate/finer_writer.hpp"
 #include "calibrate/toml_text.hpp"
 
 namespace cplab::measure {
 namespace {
-
-void write_origin(TomlText& out, const Provenance& from) {
-  out.key("origin", std::string(name(from.origin)));
-  if (from.origin == Origin::measured) {
-    out.key("tool", from.tool);
-    out.key("machine", from.machine);
-    out.key("date", from.date);
-    if (!from.source.empty()) out.key("source", from.source);
-  } else {
-    out.key("source", from.source);
-  }
-}
 
 void write_nodes(TomlText& out, const Hardware& hardware) {
   out.heading("[node]");
@@ -224,6 +213,7 @@ std::string hardware_text(const Hardware& hardware, const Record& record) {
     out.key("slowdown", row.slowdown);
     write_origin(out, row.provenance);
   }
+  write_finer_tables(out, hardware.finer);
   write_record(out, record);
   return out.text();
 }

@@ -15,23 +15,6 @@ namespace {
 
 constexpr int rounds = 15;
 
-// The host's seconds for one of `count` calls of `issue` that begin with an idle device: median over rounds
-// of the slowest rank.
-double issue_s(Bench& bench, int count, const std::function<void(CudaStream)>& issue) {
-  std::vector<double> seconds;
-  for (int round = 0; round < rounds + 2; ++round) {
-    bench.warm_up([](std::int64_t, CudaStream) {},
-                  0);  // waits until the device is idle and all ranks are here
-    const double begin = now_s();
-    for (int i = 0; i < count; ++i) issue(bench.stream());
-    const double each = (now_s() - begin) / count;
-    bench.warm_up([](std::int64_t, CudaStream) {}, 0);
-    const double slowest = bench.team().largest(bench.rank(), each);
-    if (round >= 2) seconds.push_back(slowest);
-  }
-  return median(std::move(seconds));
-}
-
 class Graph {
  public:
   Graph(int nodes, CudaStream stream) {
@@ -64,8 +47,8 @@ class HostSide {
     Load copy(arena, l2_bytes, "copy", 64 << 10);
     copy.prepare(1, bench_.stream());
     std::int64_t index = 0;
-    into.kernel_launch_s = issue_s(bench_, 200, [&](CudaStream s) { copy.queue(index++, s); });
-    into.tiny_kernel_launch_s = issue_s(bench_, 200, [](CudaStream s) { launch_empty(s); });
+    into.kernel_launch_s = bench_.issue_s(200, [&](CudaStream s) { copy.queue(index++, s); });
+    into.tiny_kernel_launch_s = bench_.issue_s(200, [](CudaStream s) { launch_empty(s); });
   }
 
   void communication(CopyRing& copies, Host& into) {
@@ -76,10 +59,10 @@ class HostSide {
     copies.prepare(rank_, receive.data());
     const auto by_nccl = [&](CudaStream s) { nccl.shift(send.data(), receive.data(), bytes, s); };
     bench_.warm_up([&](std::int64_t, CudaStream s) { by_nccl(s); }, 5);
-    into.communication_launch_s = issue_s(bench_, 30, by_nccl);
+    into.communication_launch_s = bench_.issue_s(30, by_nccl);
     bench_.warm_up([&](std::int64_t, CudaStream s) { copies.shift(rank_, send.data(), bytes, s); }, 5);
     into.copy_launch_s =
-        issue_s(bench_, 50, [&](CudaStream s) { copies.shift_unpaired(rank_, send.data(), bytes, s); });
+        bench_.issue_s(50, [&](CudaStream s) { copies.shift_unpaired(rank_, send.data(), bytes, s); });
     team_.meet();
   }
 

@@ -51,6 +51,19 @@ void NcclRank::shift(const char* send, char* receive, std::int64_t bytes, CudaSt
   require_nccl(ncclGroupEnd(), "ncclGroupEnd");
 }
 
+void NcclRank::shift_pieces(const char* send, char* receive, std::int64_t bytes, std::int64_t pieces,
+                            CudaStream stream) const {
+  const std::int64_t each = bytes / pieces;
+  const auto count = static_cast<std::size_t>(each);
+  require_nccl(ncclGroupStart(), "ncclGroupStart");
+  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+    const std::int64_t at = 2 * piece * each;
+    require_nccl(ncclSend(send + at, count, ncclInt8, next_, communicator_, stream), "ncclSend");
+    require_nccl(ncclRecv(receive + at, count, ncclInt8, previous_, communicator_, stream), "ncclRecv");
+  }
+  require_nccl(ncclGroupEnd(), "ncclGroupEnd");
+}
+
 void NcclRank::all_gather(const char* send, char* receive, std::int64_t bytes, CudaStream stream) const {
   require_nccl(ncclAllGather(send, receive, static_cast<std::size_t>(bytes), ncclInt8, communicator_, stream),
                "ncclAllGather");
@@ -100,11 +113,16 @@ void CopyRing::reach_all(int rank) const {
     if (peer != rank) allow_peer_access(rank, peer);
 }
 
-void CopyRing::put(int rank, const char* send, std::int64_t bytes, CudaStream stream) const {
+void CopyRing::put(int rank, const char* send, std::int64_t bytes, CudaStream stream,
+                   std::int64_t pieces) const {
   const int next = (rank + 1) % team_.size();
-  require_cuda(cudaMemcpyPeerAsync(members_[static_cast<std::size_t>(next)]->receive, next, send, rank,
-                                   static_cast<std::size_t>(bytes), stream),
-               "cudaMemcpyPeerAsync");
+  const std::int64_t each = bytes / pieces;
+  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+    const std::int64_t at = 2 * piece * each;
+    require_cuda(cudaMemcpyPeerAsync(members_[static_cast<std::size_t>(next)]->receive + at, next, send + at,
+                                     rank, static_cast<std::size_t>(each), stream),
+                 "cudaMemcpyPeerAsync");
+  }
 }
 
 void CopyRing::wait_until(const std::atomic<std::int64_t>& count, std::int64_t least) const {
@@ -114,7 +132,7 @@ void CopyRing::wait_until(const std::atomic<std::int64_t>& count, std::int64_t l
   }
 }
 
-void CopyRing::shift(int rank, const char* send, std::int64_t bytes, CudaStream stream) {
+void CopyRing::shift(int rank, const char* send, std::int64_t bytes, CudaStream stream, std::int64_t pieces) {
   const auto ranks = static_cast<std::size_t>(team_.size());
   const auto r = static_cast<std::size_t>(rank);
   Member& own = *members_[r];
@@ -127,7 +145,7 @@ void CopyRing::shift(int rank, const char* send, std::int64_t bytes, CudaStream 
   own.readied.store(call + 1, std::memory_order_release);
   wait_until(next.readied, call + 1);
   next.ready[slot]->queue_wait(stream);
-  put(rank, send, bytes, stream);
+  put(rank, send, bytes, stream, pieces);
   own.done[slot]->record(stream);
   own.finished.store(call + 1, std::memory_order_release);
   wait_until(previous.finished, call + 1);

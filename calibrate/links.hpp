@@ -23,6 +23,9 @@ class NcclRank {
 
   // `bytes` to the next rank, as many from the one before, in one group.
   void shift(const char* send, char* receive, std::int64_t bytes, CudaStream stream) const;
+  // The same in so many messages of one group, with gaps as long between them.
+  void shift_pieces(const char* send, char* receive, std::int64_t bytes, std::int64_t pieces,
+                    CudaStream stream) const;
   // `bytes` of every rank to all; `receive` holds bytes x ranks.
   void all_gather(const char* send, char* receive, std::int64_t bytes, CudaStream stream) const;
   // fp32 sums: `bytes` of them for every rank out of `send`, which holds bytes x ranks.
@@ -45,7 +48,7 @@ class CopyRing {
  public:
   explicit CopyRing(Team& team);
   void prepare(int rank, char* receive);
-  void shift(int rank, const char* send, std::int64_t bytes, CudaStream stream);
+  void shift(int rank, const char* send, std::int64_t bytes, CudaStream stream, std::int64_t pieces = 1);
   // `bytes` to every other rank, nearest first, from send + its number x stride (0: all get the same), into
   // its memory at the sender's number x bytes. After reach_all on every rank.
   void reach_all(int rank) const;
@@ -62,7 +65,8 @@ class CopyRing {
     std::atomic<std::int64_t> readied{0}, finished{0};
     std::int64_t calls = 0;  // of this rank's own thread
   };
-  void put(int rank, const char* send, std::int64_t bytes, CudaStream stream) const;
+  // In so many copies, with gaps as long between them.
+  void put(int rank, const char* send, std::int64_t bytes, CudaStream stream, std::int64_t pieces = 1) const;
   void wait_until(const std::atomic<std::int64_t>& count, std::int64_t least) const;
 
   Team& team_;

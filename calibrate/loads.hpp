@@ -17,6 +17,20 @@ struct AttentionShape {
   bool causal = false;
 };
 
+// Attention as one call of `batch` segments of queries x keys; see FormTable (sim/finer_tables.hpp).
+// `updates`: out in fp32 is merged into; dq, dk and dv are added to.
+struct FormShape {
+  bool backward = false;
+  std::int64_t batch = 1, queries = 0, keys = 0, heads = 0, kv_heads = 0, head_size = 0;
+  bool causal = false, updates = false, delta_inside = false, rounded = false;
+  std::int64_t window = -1, row_runs = 1;
+};
+
+// A copy of bf16 rows that reads and writes about `bytes`, read from so many pieces.
+struct PiecesShape {
+  std::int64_t bytes = 0, pieces = 1;
+};
+
 // Operands are views into an arena of random data, which must outlive the load.
 class Load {
  public:
@@ -25,6 +39,9 @@ class Load {
   // row_dot, merge, copy, cast, add or fill that reads and writes about `bytes`; the operands' dtypes are
   // those of plans in bf16.
   Load(const DeviceMemory& arena, std::int64_t l2_bytes, const std::string& kind, std::int64_t bytes);
+
+  Load(const DeviceMemory& arena, std::int64_t l2_bytes, const FormShape& shape, int reserved_sms = 0);
+  Load(const DeviceMemory& arena, std::int64_t l2_bytes, const PiecesShape& shape);
 
   // bf16, states fp32; throws Error if they do not fit into the arena once.
   Load(const DeviceMemory& arena, std::int64_t l2_bytes, const ChunkShape& shape);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/linear.hpp"
+#include "sim/finer_tables.hpp"
 
 namespace cplab::measure {
 
@@ -123,6 +124,7 @@ struct Measurement {
   std::vector<MessageTable> messages;
   std::vector<Host> host;  // one or none
   std::vector<Interference> interference;
+  FinerTables finer;                  // without where they come from
   std::vector<std::string> left_out;  // and why
 };
 

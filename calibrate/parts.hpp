@@ -22,8 +22,8 @@ const Part* find_part(std::string_view name);
 // Seconds of a budget that are kept for held-out runs.
 double held_out_s(double budget_s);
 
-// Those that are not done and whose estimates fit, one after the other, into what a budget leaves beside
-// held-out runs; one that is too long does not keep a later one out.
-std::vector<const Part*> parts_within(double budget_s, int gpus, const std::vector<std::string>& done);
+// Those that are not done and whose estimates fit, one after the other, into `left_s`; one that is too long
+// does not keep a later one out.
+std::vector<const Part*> parts_within(double left_s, int gpus, const std::vector<std::string>& done);
 
 }  // namespace cplab::measure

@@ -123,6 +123,22 @@ void Bench::warm_up(const Queue& queue, int count) {
   team_.meet();
 }
 
+double Bench::issue_s(int count, const std::function<void(CudaStream)>& issue) {
+  constexpr int rounds = 15, first_rounds = 2;
+  const auto until_idle = [&] { warm_up([](std::int64_t, CudaStream) {}, 0); };  // and all ranks are here
+  std::vector<double> seconds;
+  for (int round = 0; round < rounds + first_rounds; ++round) {
+    until_idle();
+    const double begin = now_s();
+    for (int i = 0; i < count; ++i) issue(stream_.get());
+    const double each = (now_s() - begin) / count;
+    until_idle();
+    const double slowest = team_.largest(rank_, each);
+    if (round >= first_rounds) seconds.push_back(slowest);
+  }
+  return median(std::move(seconds));
+}
+
 int Bench::count_for(double seconds, const Effort& effort) const {
   const double wanted = std::ceil(effort.sample_s / std::max(seconds, 1e-7));
   return static_cast<int>(

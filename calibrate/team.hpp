@@ -54,6 +54,9 @@ class Bench {
   double typical(const Queue& queue, const Effort& effort);
   int count_for(double seconds, const Effort& effort) const;
   void warm_up(const Queue& queue, int count);
+  // The host's seconds for one of `count` calls of `issue` that begin with an idle device: median over rounds
+  // of the slowest rank.
+  double issue_s(int count, const std::function<void(CudaStream)>& issue);
 
   Team& team() { return team_; }
   int rank() const { return rank_; }

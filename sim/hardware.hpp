@@ -17,6 +17,7 @@
 #include "kernels/families/rates.hpp"
 #include "plan/plan.hpp"
 #include "report/timeline.hpp"
+#include "sim/finer_tables.hpp"
 
 namespace cplab {
 
@@ -26,13 +27,6 @@ struct HardwareError : std::runtime_error {
   HardwareError(std::string table_, std::string key_, const std::string& message);
   std::string table, key;
   int entry = -1;  // in the file's list of such tables ([[kernel]], [[message]], [[interference]]); -1: none
-};
-
-// Where a table comes from. `origin` is measured or assumed; interpolated and extrapolated arise in use.
-// `source` says why an assumed number was chosen, the other three how a measured one was taken.
-struct Provenance {
-  Origin origin = Origin::assumed;
-  std::string tool, machine, date, source;
 };
 
 Origin worst(Origin a, Origin b);
@@ -219,6 +213,7 @@ struct Hardware {
   std::vector<MessageTable> messages;
   std::vector<InterferenceRow> interference;
   std::vector<ContentionRow> contention;
+  FinerTables finer;
   std::int64_t fixed_bytes = 0;  // per GPU, outside the plan: context, NCCL buffers
   Provenance fixed;
   std::vector<std::pair<std::string, std::string>> environment;  // driver, CUDA, NCCL, NCCL_* as measured

@@ -417,7 +417,12 @@ Hardware read_sections(const Table& table, HardwareFaults& faults) {
   read_entries(table, "message", faults, hardware.messages, read_message);
   read_entries(table, "interference", faults, hardware.interference, read_interference);
   read_entries(table, "contention", faults, hardware.contention, read_contention);
+  hardware.finer = read_finer_tables(table, faults);
   return hardware;
+}
+
+void read_provenance(const Table& section, const std::string& name, HardwareFaults& faults, Provenance& to) {
+  SectionReader(section, name, faults).provenance(to);
 }
 
 }  // namespace cplab

@@ -47,6 +47,11 @@ class HardwareFaults {
 // --set had to make may lack their origin. Throws nothing that `faults` can keep.
 Hardware read_sections(const Table& table, HardwareFaults& faults);
 
+// [[form]], [[pieces]], [[beside]], [[launch]], [[gemm]] and [cards], all of which a file may leave out.
+FinerTables read_finer_tables(const Table& root, HardwareFaults& faults);
+// origin, and tool, machine, date or source of a section; what is wrong with them goes into `faults`.
+void read_provenance(const Table& section, const std::string& name, HardwareFaults& faults, Provenance& to);
+
 // A hardware file, with what it includes laid under it.
 struct OpenedHardware {
   Table table;

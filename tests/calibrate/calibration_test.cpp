@@ -42,7 +42,7 @@ std::vector<std::string> names(const std::vector<const measure::Part*>& parts) {
 }  // namespace
 
 TEST_CASE("the most valuable parts come first, and a short one fits where a long one does not") {
-  // Below a minute nothing is kept for held-out runs: 4 + 8 + 26 = 38 s, the exchanges' 12 do not fit
+  // 4 + 8 + 26 = 38 s, the exchanges' 12 do not fit
   // into 40.
   CHECK(names(measure::parts_within(40, 2, {})) ==
         std::vector<std::string>{"host", "copies", "attention 128"});

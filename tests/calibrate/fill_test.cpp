@@ -34,8 +34,7 @@ TEST_CASE("a base is assumed throughout, of the machine that is there") {
   CHECK(hardware.gpu.capacity_bytes == 150'000'000'000);
   CHECK(std::none_of(hardware.kernels.begin(), hardware.kernels.end(),
                      [](const KernelTable& t) { return t.provenance.origin == Origin::measured; }));
-  CHECK(
-      contains(hardware.gpu.provenance.source, "from h200x4.toml: measured on 4 x NVIDIA H200"));
+  CHECK(contains(hardware.gpu.provenance.source, "from h200x4.toml: measured on 4 x NVIDIA H200"));
   CHECK(faults_of(hardware).empty());
 }
 

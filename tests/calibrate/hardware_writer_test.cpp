@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "calibrate/fill.hpp"
+#include "calibrate/parts.hpp"
 #include "cli/files/calibration_file.hpp"
 #include "cli/files/hardware_file.hpp"
 #include "cli/files/scenario_file.hpp"
@@ -71,6 +73,60 @@ void check_same(const KernelTable& a, const KernelTable& b) {
   check_same(a.provenance, b.provenance);
 }
 
+void check_same(const FinerTables& a, const FinerTables& b) {
+  REQUIRE(a.forms.size() == b.forms.size());
+  for (std::size_t i = 0; i < a.forms.size(); ++i) {
+    const FormTable &x = a.forms[i], &y = b.forms[i];
+    CHECK(x.kind == y.kind);
+    CHECK(x.variant == y.variant);
+    CHECK(x.dtype == y.dtype);
+    CHECK(x.head_size == y.head_size);
+    CHECK(x.causal == y.causal);
+    CHECK(x.window == y.window);
+    CHECK(x.write == y.write);
+    CHECK(x.delta_inside == y.delta_inside);
+    CHECK(x.rounded == y.rounded);
+    CHECK(x.row_runs == y.row_runs);
+    REQUIRE(x.points.size() == y.points.size());
+    CHECK(x.points[0].batch == y.points[0].batch);
+    CHECK(x.points[0].queries == y.points[0].queries);
+    CHECK(x.points[0].keys == y.points[0].keys);
+    CHECK(x.points[0].heads == y.points[0].heads);
+    CHECK(x.points[0].kv_heads == y.points[0].kv_heads);
+    CHECK(x.points[0].seconds == y.points[0].seconds);
+    check_same(x.provenance, y.provenance);
+  }
+  REQUIRE(a.pieces.size() == b.pieces.size());
+  for (std::size_t i = 0; i < a.pieces.size(); ++i) {
+    CHECK(a.pieces[i].kind == b.pieces[i].kind);
+    CHECK(a.pieces[i].transport == b.pieces[i].transport);
+    CHECK(a.pieces[i].points.back().pieces == b.pieces[i].points.back().pieces);
+    CHECK(a.pieces[i].points.back().bytes == b.pieces[i].points.back().bytes);
+    CHECK(a.pieces[i].points.back().seconds == b.pieces[i].points.back().seconds);
+  }
+  REQUIRE(a.beside.size() == b.beside.size());
+  for (std::size_t i = 0; i < a.beside.size(); ++i) {
+    CHECK(a.beside[i].transport == b.beside[i].transport);
+    CHECK(a.beside[i].beside == b.beside[i].beside);
+    CHECK(a.beside[i].points.back().alone_s == b.beside[i].points.back().alone_s);
+    CHECK(a.beside[i].points.back().beside_s == b.beside[i].points.back().beside_s);
+  }
+  REQUIRE(a.launches.size() == b.launches.size());
+  for (std::size_t i = 0; i < a.launches.size(); ++i) {
+    CHECK(a.launches[i].kind == b.launches[i].kind);
+    CHECK(a.launches[i].transport == b.launches[i].transport);
+    CHECK(a.launches[i].seconds == b.launches[i].seconds);
+  }
+  REQUIRE(a.gemms.size() == b.gemms.size());
+  for (std::size_t i = 0; i < a.gemms.size(); ++i) {
+    CHECK(a.gemms[i].library == b.gemms[i].library);
+    CHECK(a.gemms[i].points.back().n == b.gemms[i].points.back().n);
+    CHECK(a.gemms[i].points.back().seconds == b.gemms[i].points.back().seconds);
+  }
+  CHECK(a.cards.attend_s == b.cards.attend_s);
+  check_same(a.cards.provenance, b.cards.provenance);
+}
+
 void check_same(const Hardware& a, const Hardware& b) {
   CHECK(a.name == b.name);
   CHECK(a.kernels_of == b.kernels_of);
@@ -115,6 +171,7 @@ void check_same(const Hardware& a, const Hardware& b) {
     for (std::size_t p = 0; p < x.points.size(); ++p) CHECK(x.points[p].seconds == y.points[p].seconds);
     check_same(x.provenance, y.provenance);
   }
+  check_same(a.finer, b.finer);
   REQUIRE(a.interference.size() == b.interference.size());
   for (std::size_t i = 0; i < a.interference.size(); ++i) {
     CHECK(a.interference[i].kind == b.interference[i].kind);
@@ -132,6 +189,53 @@ TEST_CASE("every shipped machine comes back to the bit") {
     const measure::State back = parse_calibration(measure::hardware_text(machine, record()), name);
     check_same(machine, back.hardware);
   }
+}
+
+TEST_CASE("finer tables come back, and what is measured again takes the place of what was") {
+  Hardware machine = base_machine("h200x4", made_up_machine());
+  MadeUp made_up;
+  for (int times = 0; times < 2; ++times)
+    for (const measure::Part& part : measure::all_parts())
+      CHECK(measure::take(made_up.measure(part.name, 1, 16), made_up.machine(), machine).empty());
+  CHECK(machine.finer.forms.size() == 2);
+  CHECK(machine.finer.pieces.size() == 2);
+  CHECK(machine.finer.beside.size() == 1);
+  CHECK(machine.finer.launches.size() == 2);
+  CHECK(machine.finer.gemms.size() == 1);
+  CHECK(machine.finer.forms[0].provenance.origin == Origin::measured);
+  const std::string text = measure::hardware_text(machine, record());
+  check_same(machine, parse_calibration(text, "x.toml").hardware);
+  // As a base of another machine they are assumed, but for the cards, which are those very ones.
+  const TemporaryFolder folder;
+  const Hardware based = base_machine(folder.write("x.toml", text), made_up_machine());
+  CHECK(based.finer.forms[0].provenance.origin == Origin::assumed);
+  CHECK(based.finer.cards.attend_s.empty());
+}
+
+TEST_CASE("what is wrong with a finer table is said with file, line and key") {
+  const std::string text = measure::hardware_text(base_machine("h200x4", made_up_machine()), record());
+  const auto refused = [&](const std::string& section, const char* said) {
+    CAPTURE(section);
+    const std::size_t end = text.find(measure::calibration_heading);
+    CHECK_THROWS_WITH_AS(
+        parse_hardware(text.substr(0, end + 1) + section + "origin = \"assumed\"\nsource = \"x\"\n",
+                       "x.toml"),
+        doctest::Contains(said), InputError);
+  };
+  const std::string form =
+      "[[form]]\nclass = \"attend\"\nvariant = \"a\"\ndtype = \"bf16\"\nhead_size = 128\nbatch = "
+      "[1]\nqueries = [2]\nkeys = [2]\nheads = [4]\n";
+  refused(form + "kv_heads = [3]\nseconds = [1e-3]\n", "must divide heads");
+  refused(form + "kv_heads = [2]\nseconds = [0]\n", "seconds: must be above 0");
+  refused(form + "kv_heads = [2, 2]\nseconds = [1e-3]\n", "kv_heads: has 2 entries, seconds has 1");
+  refused(form + "kv_heads = [2]\nseconds = [1e-3]\nwrite = \"add\"\n", "legal are \"store\" \"merge\"");
+  refused(form + "kv_heads = [2]\nseconds = [1e-3]\ndelta = \"inside\"\n",
+          "delta");  // of attend there is none
+  refused("[[pieces]]\nkind = \"merge\"\n", "legal are \"copy\" \"exchange\"");
+  refused("[[beside]]\nkind = \"exchange\"\ntransport = \"nccl\"\nbeside = \"copy\"\n", "beside");
+  refused("[[launch]]\nkind = \"copy\"\nseconds = -1\n", "seconds: must be above 0");
+  refused("[[gemm]]\nlibrary = \"x\"\ndtype = \"bf16\"\nm = [0]\nn = [1]\nk = [1]\nseconds = [1]\n",
+          "m: must be positive");
 }
 
 TEST_CASE("the record comes back, and the file is one that simulate takes") {

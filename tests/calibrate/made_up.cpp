@@ -1,6 +1,7 @@
 // Made-up measurements; see made_up.hpp.
 #include "tests/calibrate/made_up.hpp"
 
+using namespace cplab;
 using namespace cplab::measure;
 
 Machine made_up_machine() {
@@ -74,5 +75,46 @@ Measurement MadeUp::measure(std::string_view part, double, int channels) {
     into.communicator_bytes = 400'000'000;
   }
   if (part == "interference") into.interference.push_back({"attend", "nccl", {}, {}, 1.2, channels});
+  if (part == "forms 128") {
+    FormTable form{OpKind::attend_backward,
+                   "attend_backward hopper bf16 128",
+                   cplab::DType::bf16,
+                   128,
+                   true,
+                   1024,
+                   WriteMode::add,
+                   true,
+                   true,
+                   4,
+                   {{4, 512, 2048, 16, 2, 3e-4}},
+                   {}};
+    into.finer.forms = {form,
+                        {OpKind::attend,
+                         "attend hopper bf16 128",
+                         cplab::DType::bf16,
+                         128,
+                         false,
+                         -1,
+                         WriteMode::merge,
+                         false,
+                         false,
+                         1,
+                         {{1, 2048, 4096, 16, 16, 2e-4}},
+                         {}}};
+  }
+  if (part == "copies in pieces")
+    into.finer.pieces.push_back(
+        {OpKind::copy, Transport::nccl, {{4194304, 1, 5e-6}, {4194304, 512, 9e-6}}, {}});
+  if (part == "exchanges in pieces")
+    into.finer.pieces.push_back({OpKind::exchange, Transport::copy, {{1048576, 64, 2e-4}}, {}});
+  if (part == "exchanges beside attention")
+    into.finer.beside.push_back(
+        {OpKind::exchange, Transport::nccl, OpKind::attend, {{1048576, 2e-5, 3e-5}}, {}});
+  if (part == "launches")
+    into.finer.launches = {{OpKind::attend, Transport::nccl, 4e-6, {}},
+                           {OpKind::exchange, Transport::copy, 9e-6, {}}};
+  if (part == "gemm")
+    into.finer.gemms.push_back({"cuBLAS 13.0.2", cplab::DType::bf16, {{1024, 4096, 4096, 7e-5}}, {}});
+  if (part == "cards") into.finer.cards.attend_s = {1e-3, 1.03e-3};
   return into;
 }

@@ -1,0 +1,120 @@
+// Exchanges in pieces, and beside attention; see gpu_parts.hpp.
+#include <algorithm>
+#include <memory>
+
+#include "calibrate/gpu_parts.hpp"
+#include "calibrate/links.hpp"
+#include "calibrate/loads.hpp"
+
+namespace cplab::measure {
+namespace {
+
+constexpr std::int64_t most_bytes = 128 << 20;
+
+// What all ranks have for exchanges over either link.
+class Ends {
+ public:
+  Ends(Team& team, int rank, CopyRing& copies, Bench& bench, std::uint64_t seed)
+      : rank_(rank), copies_(copies), send_(2 * most_bytes), receive_(2 * most_bytes), nccl_(team, rank) {
+    send_.fill_random(seed + static_cast<std::uint64_t>(rank), send_.bytes(), bench.stream());
+    copies_.prepare(rank, receive_.data());
+    bench.warm_up([](std::int64_t, CudaStream) {}, 0);
+  }
+
+  Bench::Queue shift(Transport transport, std::int64_t bytes, std::int64_t pieces) {
+    return [this, transport, bytes, pieces](std::int64_t, CudaStream stream) {
+      if (transport == Transport::nccl)
+        nccl_.shift_pieces(send_.data(), receive_.data(), bytes, pieces, stream);
+      else
+        copies_.shift(rank_, send_.data(), bytes, stream, pieces);
+    };
+  }
+
+ private:
+  int rank_;
+  CopyRing& copies_;
+  DeviceMemory send_, receive_;
+  NcclRank nccl_;
+};
+
+// Few enough messages that NCCL's own queue does not fill behind the gate.
+Effort effort_for(std::int64_t pieces) {
+  const int most = static_cast<int>(std::max<std::int64_t>(3, 60 / pieces));
+  return {.sample_s = 0.005, .least = 3, .most = most, .samples = 5};
+}
+
+// Times of `count` exchanges alone and beside so much attention that it lasts longer.
+BesidePoint beside(Bench& bench, Ends& ends, Transport transport, std::int64_t bytes, const Load& attention) {
+  constexpr int count = 6, samples = 5, most_calls = 400;
+  const Bench::Queue shift = ends.shift(transport, bytes, 1);
+  const Bench::Queue attend = [&](std::int64_t i, CudaStream stream) { attention.queue(i, stream); };
+  bench.warm_up(shift, 2);
+  std::vector<double> alone, together;
+  for (int i = 0; i < samples; ++i) alone.push_back(bench.sample(count, shift));
+  BesidePoint point{static_cast<double>(bytes), median(std::move(alone)), 0};
+  int calls = static_cast<int>(3 * count * point.alone_s / bench.sample(2, attend)) + 2;
+  while (static_cast<int>(together.size()) < samples && calls <= most_calls) {
+    bool covered = false;
+    const double seconds = bench.sample_beside(count, shift, calls, attend, covered);
+    if (covered)
+      together.push_back(seconds);
+    else
+      calls *= 2;
+  }
+  if (!together.empty()) point.beside_s = median(std::move(together));
+  return point;
+}
+
+}  // namespace
+
+void measure_exchanges_in_pieces(const Options& options, Measurement& into) {
+  Team team(options.gpus);
+  CopyRing copies(team);
+  team.run([&](int rank) {
+    kernels::load_cuda_kernels();
+    Bench bench(team, rank);
+    Ends ends(team, rank, copies, bench, options.seed);
+    for (const Transport transport : {Transport::nccl, Transport::copy}) {
+      PiecesTable table;
+      table.kind = OpKind::exchange;
+      table.transport = transport;
+      for (const std::int64_t bytes : {1 << 20, 16 << 20, 128 << 20})
+        for (const std::int64_t pieces : {1, 8, 64}) {
+          const Bench::Queue queue = ends.shift(transport, bytes, pieces);
+          table.points.push_back(
+              {static_cast<double>(bytes), pieces, bench.typical(queue, effort_for(pieces))});
+        }
+      if (rank == 0) into.finer.pieces.push_back(std::move(table));
+    }
+    team.meet();  // no rank frees memory that another still writes into
+  });
+}
+
+void measure_exchanges_beside(const Options& options, Measurement& into) {
+  Team team(options.gpus);
+  CopyRing copies(team);
+  team.run([&](int rank) {
+    kernels::load_cuda_kernels();
+    Bench bench(team, rank);
+    const DeviceMemory arena(std::int64_t{1} << 30);
+    Ends ends(team, rank, copies, bench, options.seed);
+    for (const Transport transport : {Transport::nccl, Transport::copy})
+      for (const bool backward : {false, true}) {
+        // As plans leave multiprocessors to NCCL, so that an exchange begins while attention runs.
+        const int reserved = transport == Transport::nccl ? options.channels : 0;
+        Load attention(arena, options.l2_bytes, FormShape{backward, 1, 8192, 8192, 16, 16, 128}, reserved);
+        attention.prepare(options.seed + 5000, bench.stream());
+        BesideTable table;
+        table.transport = transport;
+        table.beside = backward ? OpKind::attend_backward : OpKind::attend;
+        for (const std::int64_t bytes : {1 << 20, 16 << 20, 128 << 20}) {
+          const BesidePoint point = beside(bench, ends, transport, bytes, attention);
+          if (point.beside_s > 0) table.points.push_back(point);
+        }
+        if (rank == 0 && !table.points.empty()) into.finer.beside.push_back(std::move(table));
+        team.meet();
+      }
+  });
+}
+
+}  // namespace cplab::measure
