@@ -46,7 +46,8 @@ TEST_CASE("the most valuable parts come first, and a short one fits where a long
   // into 40.
   CHECK(names(measure::parts_within(40, 2, {})) ==
         std::vector<std::string>{"host", "copies", "attention 128"});
-  CHECK(names(measure::parts_within(40, 2, {"host"})) == std::vector<std::string>{"copies", "attention 128"});
+  CHECK(names(measure::parts_within(40, 2, {"host"})) ==
+        std::vector<std::string>{"copies", "attention 128", "copies in pieces"});
   CHECK(names(measure::parts_within(11, 2, {"host"})) == std::vector<std::string>{"copies"});
   CHECK(names(measure::parts_within(15, 2, {"host", "copies"})) == std::vector<std::string>{"exchanges"});
   for (const std::string& name : names(measure::parts_within(1e6, 1, {})))
@@ -62,16 +63,16 @@ TEST_CASE("after every part the file is whole, and what is not measured is liste
   std::vector<std::string> files;
   measure::calibrate(state, measurer, 40, talk_into(files), {});
   // 10 s each: host, copies; then 20 s are left, into which attention's 26 do not fit but the exchanges' 12
-  // do.
-  CHECK(measurer.asked == std::vector<std::string>{"host", "copies", "exchanges"});
-  REQUIRE(files.size() == 5);  // at the beginning, after each, at the end
+  // do, then 10, into which the next that fits are copies in pieces.
+  CHECK(measurer.asked == std::vector<std::string>{"host", "copies", "exchanges", "copies in pieces"});
+  REQUIRE(files.size() == 6);  // at the beginning, after each, at the end
   for (const std::string& file : files) (void)parse_calibration(file, "x.toml");
-  const State before = parse_calibration(files[0], "x.toml"), after = parse_calibration(files[4], "x.toml");
+  const State before = parse_calibration(files[0], "x.toml"), after = parse_calibration(files[5], "x.toml");
   CHECK(before.record.done.empty());
   CHECK(before.hardware.host.provenance.origin == Origin::assumed);
   CHECK(after.hardware.host.provenance.origin == Origin::measured);
   CHECK(after.record.done == measurer.asked);
-  CHECK(after.record.seconds == 30);
+  CHECK(after.record.seconds == 40);
   CHECK(contains(after.record.left_out.front(), "attention 128: attention of head size 128"));
   CHECK(contains(after.record.left_out.back(), "pairs: messages between two GPUs, which need 3 GPUs"));
   CHECK(after.record.warnings.empty());
