@@ -15,7 +15,7 @@ namespace {
 class GpuMeasurer final : public Measurer {
  public:
   GpuMeasurer(int gpus, std::uint64_t seed) : seed_(seed) {
-    const int there = count_gpus();
+    const int there = gpus_there();
     if (there == 0) throw Error("there is no GPU in this machine");
     if (gpus > there)
       throw Error(std::to_string(gpus) + " GPUs asked for, " + std::to_string(there) + " there");
@@ -88,6 +88,14 @@ class GpuMeasurer final : public Measurer {
   double now_s() const override { return measure::now_s(); }
 
  private:
+  static int gpus_there() {
+    try {
+      return count_gpus();
+    } catch (const Error& error) {
+      throw Error(std::string("there is no GPU that this program can use: ") + error.what());
+    }
+  }
+
   std::string fact(const std::string& key) const {
     for (const auto& [name, value] : machine_.environment)
       if (name == key) return value;

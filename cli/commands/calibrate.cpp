@@ -120,6 +120,8 @@ int command_calibrate(const Arguments& arguments, Console& console) {
   const int gpus = static_cast<int>(arguments.integer("gpus", 0, 1, 1024));
   const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
   (void)try_output_file(path);
+  for (const char* unused : {"set", "unset", "csv"})
+    if (arguments.has(unused)) console.say(fmt::format("note: --{}: not used by calibrate", unused));
   std::vector<ImportedMessages> imported;
   for (const std::string& file : arguments.all("import")) imported.push_back(import_messages(file));
   try {
