@@ -72,6 +72,9 @@ void write_host(TomlText& out, const Hardware& hardware) {
     out.heading("[burst]");
     out.key("seconds", hardware.burst.seconds);
     out.key("speed", hardware.burst.speed);
+    if (hardware.burst.small_heads_speed != hardware.burst.speed)
+      out.key("small_heads_speed", hardware.burst.small_heads_speed);
+    if (hardware.burst.share > 0) out.key("share", hardware.burst.share);
     write_origin(out, hardware.burst.provenance);
   }
   out.heading("[fixed]");

@@ -113,21 +113,6 @@ Drawn draw_softmax(Dice& dice, const std::string& kind, std::int64_t ranks, int 
 
 }  // namespace
 
-std::string kind_of(const Scenario& scenario) {
-  const Problem& problem = scenario.problem;
-  if (scenario.parallel.ranks == 1) return "one_gpu";
-  if (problem.attention == Attention::linear) {
-    const std::string& algorithm = scenario.algorithm;
-    const bool chain = algorithm == "lasp_naive" || algorithm == "lasp_cache" || algorithm == "lasp_fuse" ||
-                       algorithm == "lasp_fuse_parallel";
-    return chain ? "lasp" : "scan";
-  }
-  if (problem.packed) return "packed";
-  if (!(problem.window == Window{})) return "window";
-  if (problem.batch > 1) return "batch";
-  return scenario.algorithm;
-}
-
 Drawn draw(std::uint64_t seed, int index, int gpus) {
   const auto number = static_cast<std::uint64_t>(index);
   Dice dice(seed * 1'000'003 + number);

@@ -5,16 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace cplab::measure {
+#include "sim/accuracy.hpp"
 
-// Of all held-out runs of one kind, with e = predicted / measured - 1.
-struct KindAccuracy {
-  std::string kind;
-  int points = 0;
-  double median = 0;       // of |e|
-  double signed_mean = 0;  // of e
-  double half_width = 0;   // the 90 % quantile of |e|
-};
+namespace cplab::measure {
 
 struct Record {
   // With these a measurement is continued; where one differs it begins anew.

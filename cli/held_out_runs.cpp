@@ -49,7 +49,7 @@ std::optional<measure::Trial> trial_of(ScenarioFile file, std::uint64_t seed, co
                                        const std::function<void(const std::string&)>& say) {
   try {
     const Plan plan = plan_of(file, PlanUse::simulate);
-    measure::Trial trial{.kind = measure::kind_of(plan.scenario)};
+    measure::Trial trial{.kind = accuracy_kind(plan.scenario)};
     trial.predicted_s = predicted_s(file, plan, state);
     if (trial.predicted_s > longest_s) return {};
     trial.measured_s = measured_s(plan, seed, state);

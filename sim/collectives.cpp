@@ -76,7 +76,7 @@ void Engine::begin_collective(std::uint32_t slot) {
   }
   Slowdowns::Entry slowed;
   for (const OpRef member : collective.members)
-    if (const Slowdowns::Entry entry = contention_of(member); entry.factor > slowed.factor) slowed = entry;
+    if (const Slowdowns::Entry entry = contention_of(member, collective.most); entry.factor > slowed.factor) slowed = entry;
   estimate.seconds *= slowed.factor;
   if (slowed.factor > 1) estimate.origin = worst(estimate.origin, slowed.origin);
   for (const OpRef member : collective.members) time(member).origin = estimate.origin;

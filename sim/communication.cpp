@@ -313,7 +313,7 @@ void Engine::launch(std::uint32_t slot) {
   ++lane(transfer.sender).moving[index_of(path_of(transfer))];
   const int from = static_cast<int>(transfer.sender.rank), to = static_cast<int>(transfer.receiver.rank);
   // What kernels beside it take from the whole message, its start-up included, it has to make up for here.
-  const Slowdowns::Entry slowed = contention_of(transfer.sender);
+  const Slowdowns::Entry slowed = contention_of(transfer.sender, static_cast<double>(transfer.bytes));
   std::uint64_t bytes = transfer.bytes;
   if (slowed.factor > 1) {
     const MessageCost& cost = message_cost(operation(transfer.sender), path_of(transfer), transfer.bytes);
@@ -325,8 +325,9 @@ void Engine::launch(std::uint32_t slot) {
   flows_.flow(from, port(transfer.sender), to, fabric_.level(from, to), bytes, slot);
 }
 
-Slowdowns::Entry Engine::contention_of(OpRef ref) const {
-  return gpus_[ref.rank].contention(contentions_, operation(ref).kind, operation(ref).transport);
+Slowdowns::Entry Engine::contention_of(OpRef ref, double bytes) const {
+  const Operation& op = operation(ref);
+  return gpus_[ref.rank].contention(contentions_, op.kind, op.transport, bytes);
 }
 
 // As many as may move. The next higher rank first, as NCCL orders the rounds of a group, so that not all send

@@ -154,7 +154,7 @@ class Engine {
   // The parts of one operation's messages to another, which match in their order.
   std::vector<MessagePart> parts_between(OpRef from, OpRef into) const;
   // How much longer an operation's messages take beside what its GPU computes now.
-  Slowdowns::Entry contention_of(OpRef ref) const;
+  Slowdowns::Entry contention_of(OpRef ref, double bytes) const;
   // What the parts that an operation sends to itself take: a copy on its lane.
   double local_copy_us(OpRef ref) const;
   double longer_by_us(const Transfer& transfer) const;

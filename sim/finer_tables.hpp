@@ -55,8 +55,8 @@ struct PiecesTable {
   Provenance provenance;
 };
 
-// [[beside]]: an exchange alone and while attention runs on all GPUs; the other way round is
-// [[interference]].
+// [[beside]]: communication alone and while kernels of that class run on all GPUs; the other way round is
+// [[interference]]. Bytes as in messages, ascending.
 struct BesidePoint {
   double bytes = 0, alone_s = 0, beside_s = 0;
 };

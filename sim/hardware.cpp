@@ -270,12 +270,6 @@ std::vector<HardwareError> faults_of(const Hardware& hardware) {
         "class=" + std::string(name(row.kind)),
         "slowdown must be from 1 to " + six_digits(most_slowdown) + ", but is " + six_digits(row.slowdown));
   });
-  check_each(faults, hardware.contention, [](const ContentionRow& row) {
-    require(
-        row.slowdown >= 1 && row.slowdown <= most_slowdown, "contention",
-        "class=" + std::string(name(row.kind)) + " beside=" + std::string(name(row.beside)),
-        "slowdown must be from 1 to " + six_digits(most_slowdown) + ", but is " + six_digits(row.slowdown));
-  });
   return faults;
 }
 

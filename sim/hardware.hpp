@@ -17,6 +17,7 @@
 #include "kernels/families/rates.hpp"
 #include "plan/plan.hpp"
 #include "report/timeline.hpp"
+#include "sim/accuracy.hpp"
 #include "sim/finer_tables.hpp"
 
 namespace cplab {
@@ -183,16 +184,6 @@ struct InterferenceRow {
   Provenance provenance;
 };
 
-// Communication of this class over that transport takes `slowdown` times as long while a kernel of the class
-// `beside` runs on the GPU that sends. Rows of the class exchange count for classes that have none.
-struct ContentionRow {
-  OpKind kind = OpKind::exchange;
-  Transport transport = Transport::nccl;
-  OpKind beside = OpKind::attend;
-  double slowdown = 1;
-  Provenance provenance;
-};
-
 // How `run` would choose among kernels of attention (--choose). No hardware file says this.
 struct VariantChoice {
   kernels::ChoiceWay way = kernels::ChoiceWay::table;
@@ -212,9 +203,9 @@ struct Hardware {
   std::vector<KernelTable> kernels;
   std::vector<MessageTable> messages;
   std::vector<InterferenceRow> interference;
-  std::vector<ContentionRow> contention;
   FinerTables finer;
-  std::int64_t fixed_bytes = 0;  // per GPU, outside the plan: context, NCCL buffers
+  std::vector<KindAccuracy> accuracy;  // of held-out runs on this machine
+  std::int64_t fixed_bytes = 0;        // per GPU, outside the plan: context, NCCL buffers
   Provenance fixed;
   std::vector<std::pair<std::string, std::string>> environment;  // driver, CUDA, NCCL, NCCL_* as measured
   VariantChoice choice;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace cplab {
@@ -13,14 +14,28 @@ Slowdowns::Slowdowns(const Hardware& hardware) {
                                                                                        row.provenance.origin};
 }
 
-Contentions::Contentions(const Hardware& hardware) {
-  const auto enter = [&](const ContentionRow& row, std::size_t kind) {
-    table[kind][static_cast<std::size_t>(row.transport)][static_cast<std::size_t>(row.beside)] = {
-        row.slowdown, row.provenance.origin};
-  };
-  for (const ContentionRow& row : hardware.contention)
-    for (std::size_t kind = 0; row.kind == OpKind::exchange && kind < kinds; ++kind) enter(row, kind);
-  for (const ContentionRow& row : hardware.contention) enter(row, static_cast<std::size_t>(row.kind));
+Slowdowns::Entry Contentions::factor(OpKind communication, Transport transport, OpKind kernel,
+                                     double bytes) const {
+  const BesideTable* found = nullptr;
+  for (const BesideTable& table : *tables_) {
+    if (table.transport != transport || table.beside != kernel || table.points.empty()) continue;
+    if (table.kind == communication || (table.kind == OpKind::exchange && found == nullptr)) found = &table;
+    if (table.kind == communication) break;
+  }
+  if (found == nullptr) return {};
+  const std::vector<BesidePoint>& points = found->points;
+  const auto ratio = [](const BesidePoint& point) { return std::max(1.0, point.beside_s / point.alone_s); };
+  const auto above = std::find_if(points.begin(), points.end(),
+                                  [&](const BesidePoint& point) { return point.bytes >= bytes; });
+  double factor = 1;
+  if (above == points.begin() || above == points.end()) {
+    factor = ratio(above == points.end() ? points.back() : *above);
+  } else {
+    const BesidePoint& below = *std::prev(above);
+    const double share = std::log(bytes / below.bytes) / std::log(above->bytes / below.bytes);
+    factor = ratio(below) + share * (ratio(*above) - ratio(below));
+  }
+  return {factor, found->provenance.origin};
 }
 
 Multiprocessors::Multiprocessors(int sms, int reserved, const Slowdowns& slowdowns, int cluster)
@@ -48,12 +63,12 @@ int Multiprocessors::held_alone() const {
 }
 
 Slowdowns::Entry Multiprocessors::contention(const Contentions& contentions, OpKind communication,
-                                             Transport transport) const {
+                                             Transport transport, double bytes) const {
   Slowdowns::Entry most;
-  const auto& of = contentions.table[static_cast<std::size_t>(communication)][static_cast<std::size_t>(transport)];
   for (const Kernel& kernel : running_) {
-    const Slowdowns::Entry& entry = of[static_cast<std::size_t>(kernel.kind)];
-    if (kernel.share > 0 && entry.factor > most.factor) most = entry;
+    if (kernel.share <= 0) continue;
+    const Slowdowns::Entry entry = contentions.factor(communication, transport, kernel.kind, bytes);
+    if (entry.factor > most.factor) most = entry;
   }
   return most;
 }

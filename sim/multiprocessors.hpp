@@ -39,12 +39,16 @@ struct Slowdowns {
   explicit Slowdowns(const Hardware&);
 };
 
-// contention[kind of communication][transport][kind of kernel]
-struct Contentions {
-  static constexpr std::size_t kinds = Slowdowns::kinds;
-  std::array<std::array<std::array<Slowdowns::Entry, kinds>, 2>, kinds> table{};
+// What communication beside a kernel takes over what it takes alone (BesideTable).
+class Contentions {
+ public:
+  explicit Contentions(const Hardware& hardware) : tables_(&hardware.finer.beside) {}
+  // Linear in log bytes between the points of the table of that communication, the exchange's where there is
+  // none, constant outside; 1 without a table.
+  Slowdowns::Entry factor(OpKind communication, Transport, OpKind kernel, double bytes) const;
 
-  explicit Contentions(const Hardware&);
+ private:
+  const std::vector<BesideTable>* tables_;
 };
 
 class Multiprocessors {
@@ -79,9 +83,9 @@ class Multiprocessors {
                              double pressure, std::vector<Event>& events);
   void wake(double now_us, std::vector<Event>& events);
   double next_us() const { return next_us_; }
-  // How much longer communication takes beside the kernels that have multiprocessors now: the largest of
-  // their classes' factors.
-  Slowdowns::Entry contention(const Contentions&, OpKind communication, Transport) const;
+  // How much longer communication of so many bytes takes beside the kernels that have multiprocessors now: the
+  // largest of their classes' factors.
+  Slowdowns::Entry contention(const Contentions&, OpKind communication, Transport, double bytes) const;
 
  private:
   struct Kernel {

@@ -361,11 +361,6 @@ std::vector<HardwareError> implausible_rows(const Hardware& hardware, std::span<
     require_of("interference.slowdown", row.slowdown, static_cast<int>(i),
                "class=" + std::string(name(row.kind)) + " slowdown");
   });
-  each("contention", hardware.contention.size(), [&](std::size_t i) {
-    const ContentionRow& row = hardware.contention[i];
-    require_of("interference.slowdown", row.slowdown, static_cast<int>(i),
-               "class=" + std::string(name(row.kind)) + " slowdown");
-  });
   return faults;
 }
 

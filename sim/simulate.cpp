@@ -31,6 +31,12 @@ Band band(Origin origin) {
   return {0.60, 1.40};
 }
 
+Band held_out_band(const KindAccuracy& known, double assumed_share, double time_s) {
+  const double half =
+      known.half_width + assumed_share * (band(Origin::assumed).high - 1) + few_us_s / std::max(time_s, few_us_s);
+  return {std::max(0.0, 1 - half), 1 + half};
+}
+
 namespace {
 
 enum class Outcome : std::uint8_t { none, done, hardware_error, stalled, failed };
@@ -158,6 +164,12 @@ Simulation collect(const Job& job, const Report& report, std::span<const Operati
   result.host_syncs = report.host_syncs;
   result.critical = report.critical.by_origin;
   result.critical_use = report.critical.by_use;
+  if (const KindAccuracy* known = accuracy_of(job.hardware.accuracy, job.plan.scenario)) {
+    const Band half = held_out_band(*known, result.critical.share(Origin::assumed), result.time_s);
+    result.low_s = half.low * result.time_s;
+    result.high_s = half.high * result.time_s;
+    return result;
+  }
   for (const Origin origin :
        {Origin::measured, Origin::interpolated, Origin::extrapolated, Origin::assumed}) {
     result.low_s += result.critical.of(origin) * band(origin).low;

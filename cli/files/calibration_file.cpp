@@ -7,6 +7,7 @@
 #include "calibrate/base.hpp"
 #include "calibrate/hardware_writer.hpp"
 #include "cli/files/hardware_file.hpp"
+#include "cli/files/hardware_table.hpp"
 #include "cli/files/scenario_file.hpp"
 #include "cli/files/text_file.hpp"
 #include "cli/files/toml_table.hpp"
@@ -31,19 +32,6 @@ measure::Record read_record(const Table& table) {
   record.warnings = table.texts("warnings");
   table.finish();
   return record;
-}
-
-std::vector<measure::KindAccuracy> read_accuracy(const Table& table) {
-  const std::vector<std::string> kinds = table.texts("kinds");
-  const std::vector<std::int64_t> points = table.integers("points");
-  const std::vector<double> median = table.numbers("median"), signed_mean = table.numbers("signed"),
-                            half_width = table.numbers("half_width");
-  for (const std::size_t entries : {points.size(), median.size(), signed_mean.size(), half_width.size()})
-    if (entries != kinds.size()) table.fail("kinds", "every list of [accuracy] has an entry for each kind");
-  std::vector<measure::KindAccuracy> all;
-  for (std::size_t i = 0; i < kinds.size(); ++i)
-    all.push_back({kinds[i], static_cast<int>(points[i]), median[i], signed_mean[i], half_width[i]});
-  return all;
 }
 
 // The shipped file of this GPU's kernels; empty: there is none.

@@ -59,7 +59,6 @@ void mark_changed(Hardware& hardware, const std::string& key, const std::string&
   if (section == "kernel") mark_entries(hardware.kernels);
   if (section == "message") mark_entries(hardware.messages);
   if (section == "interference") mark_entries(hardware.interference);
-  if (section == "contention") mark_entries(hardware.contention);
 }
 
 // "network.nic_bytes_s" of a machine without a network: what --set would have to say besides.

@@ -135,9 +135,9 @@ void read_pieces(const Table& table, PiecesTable& of) {
 }
 
 void read_beside(const Table& table, BesideTable& of) {
-  of.kind = read_kind(table, "kind", {OpKind::exchange});
+  of.kind = read_kind(table, "kind", kinds_of(true));
   of.transport = read_transport(table);
-  of.beside = read_kind(table, "beside", attention);
+  of.beside = read_kind(table, "beside", kinds_of(false));
   const std::vector<double> bytes = bytes_of(table), alone = seconds_of(table, "alone_s", bytes.size()),
                             seconds = seconds_of(table, "beside_s", bytes.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) of.points.push_back({bytes[i], alone[i], seconds[i]});
@@ -162,6 +162,22 @@ void read_gemm(const Table& table, GemmTable& of) {
 }
 
 }  // namespace
+
+std::vector<KindAccuracy> read_accuracy(const Table& table) {
+  const std::vector<std::string> kinds = table.texts("kinds");
+  const std::vector<std::int64_t> points = table.integers("points");
+  const std::vector<double> median = table.numbers("median"), signed_mean = table.numbers("signed"),
+                            half_width = table.numbers("half_width");
+  for (const std::size_t entries : {points.size(), median.size(), signed_mean.size(), half_width.size()})
+    if (entries != kinds.size()) table.fail("kinds", "every list of [accuracy] has an entry for each kind");
+  std::vector<KindAccuracy> all;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (points[i] < 1 || points[i] > 1'000'000) table.fail("points", "must be from 1 to 1000000");
+    if (!(half_width[i] >= 0 && half_width[i] < 1)) table.fail("half_width", "must be from 0 to below 1");
+    all.push_back({kinds[i], static_cast<int>(points[i]), median[i], signed_mean[i], half_width[i]});
+  }
+  return all;
+}
 
 FinerTables read_finer_tables(const Table& root, HardwareFaults& faults) {
   FinerTables finer;

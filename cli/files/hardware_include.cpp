@@ -36,8 +36,7 @@ const OverlayRules& overlay_rules() {
                                      {"group", ""},
                                      {"busy", "all"},
                                      {"cuda_graph", "false"}}},
-                                   {"interference", {{"class", ""}, {"beside", ""}}},
-                                   {"contention", {{"class", ""}, {"transport", ""}, {"beside", ""}}}},
+                                   {"interference", {{"class", ""}, {"beside", ""}}}},
                                   {"origin", "tool", "machine", "date", "source"}};
   return rules;
 }
@@ -153,7 +152,7 @@ OpenedHardware open_hardware(const std::string& text, const std::string& file_na
 }
 
 void know_head(const Table& table) {
-  for (const char* key : {"schema", "include", "name", "note", "kernels_of", "calibration", "accuracy"})
+  for (const char* key : {"schema", "include", "name", "note", "kernels_of", "calibration"})
     (void)table.has(key);
 }
 

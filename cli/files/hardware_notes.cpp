@@ -85,7 +85,7 @@ std::string idle_text(const std::string& key, const Plan& plan, const Hardware& 
   if (key.starts_with("gpu.peak_flops"))
     return "the kernel tables bind; a peak bounds kernels of linear attention that no table has, and is in "
            "print besides; how fast kernels are say the rows of [[kernel]] (docs/05-cost-model.md)";
-  for (const char* list : {"kernel", "message", "interference", "contention"})
+  for (const char* list : {"kernel", "message", "interference", "beside"})
     if (key.starts_with(list)) return "no operation of this plan takes its time from that table";
   return "no operation of this plan depends on it, or it is what the file has";
 }

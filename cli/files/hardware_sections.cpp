@@ -7,15 +7,16 @@
 #include "sim/fabrics.hpp"
 
 namespace cplab {
-namespace {
-
-// The kinds that have tables: kernels, or messages.
 std::vector<OpKind> kinds_of(bool communication) {
   std::vector<OpKind> kinds;
   for (int i = 0; i < static_cast<int>(OpKind::host_sync); ++i)
     if (is_communication(static_cast<OpKind>(i)) == communication) kinds.push_back(static_cast<OpKind>(i));
   return kinds;
 }
+
+namespace {
+
+// The kinds that have tables: kernels, or messages.
 const std::vector<OpKind> kernel_kinds = kinds_of(false);
 const std::vector<OpKind> message_kinds = kinds_of(true);
 
@@ -202,16 +203,6 @@ InterferenceRow read_interference(SectionReader in) {
   InterferenceRow row;
   in.kind("class", kernel_kinds, row.kind);
   in.transport("beside", row.beside);
-  in.number("slowdown", row.slowdown);
-  in.provenance(row.provenance);
-  return row;
-}
-
-ContentionRow read_contention(SectionReader in) {
-  ContentionRow row;
-  in.kind("class", message_kinds, row.kind);
-  in.transport("transport", row.transport);
-  in.kind("beside", kernel_kinds, row.beside);
   in.number("slowdown", row.slowdown);
   in.provenance(row.provenance);
   return row;
@@ -416,8 +407,9 @@ Hardware read_sections(const Table& table, HardwareFaults& faults) {
   read_entries(table, "kernel", faults, hardware.kernels, read_kernel);
   read_entries(table, "message", faults, hardware.messages, read_message);
   read_entries(table, "interference", faults, hardware.interference, read_interference);
-  read_entries(table, "contention", faults, hardware.contention, read_contention);
   hardware.finer = read_finer_tables(table, faults);
+  if (table.has("accuracy"))
+    faults.attempt("accuracy", [&] { hardware.accuracy = read_accuracy(table.table("accuracy")); });
   return hardware;
 }
 

@@ -21,7 +21,7 @@ TEST_CASE("drawn scenarios are what they say, and all kinds come") {
       CAPTURE(drawn.text);
       const ScenarioFile file = parse_scenario(drawn.text, "drawn", {});
       const Plan plan = plan_of(file, PlanUse::simulate);
-      CHECK(measure::kind_of(plan.scenario) == drawn.kind);
+      CHECK(accuracy_kind(plan.scenario) == drawn.kind);
       ++kinds[drawn.kind];
     }
     CHECK(kinds.size() == (gpus == 1 ? 1 : 10));
