@@ -54,15 +54,10 @@ const Engine::MessageCost& Engine::message_cost(const Operation& op, Path path, 
   last_cost_ = nullptr;
   if (!is_new) return *(last_cost_ = &cost);
   const MessageChoice choice = find_flow(hardware_, use);
-  const Estimate estimate = lookup(choice.table->points, use.bytes, choice.table->provenance.origin);
-  cost.startup_us =
-      std::max(0.0, startup_s(*choice.table, hardware_.curve_bytes_s(*choice.table)) * us_per_s);
-  cost.cap_bytes_us = use.bytes / (estimate.seconds * us_per_s - cost.startup_us);
-  cost.origin = worst(estimate.origin, choice.origin_floor);
-  if (hardware_.link_bytes_s(path) <
-      hardware_.curve_bytes_s(*choice.table))  // a slower link than was measured
-    cost.origin = worst(
-        cost.origin, (path == Path::intra ? hardware_.node.provenance : hardware_.network.provenance).origin);
+  const FlowRate rate = flow_rate(hardware_, *choice.table, use.bytes);
+  cost.startup_us = rate.startup_s * us_per_s;
+  cost.cap_bytes_us = rate.bytes_s / us_per_s;
+  cost.origin = worst(rate.origin, choice.origin_floor);
   // A channel moves as much as any other. What fewer of them move was not measured.
   cost.channels = channels_of(op, choice.table->channels);
   if (cost.channels < choice.table->channels) {

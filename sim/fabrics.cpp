@@ -1,6 +1,7 @@
 // The table of networks; see fabrics.hpp.
 #include "sim/fabrics.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace cplab {
@@ -40,14 +41,14 @@ std::string one_level(const NetworkSpec& network) {
 }
 
 // NIC n of every one of `nodes` neighbouring nodes hangs on one switch, rail n of these nodes; what leaves a
-// rail passes the spine, which does not block.
+// rail passes the spine, which does not block. The rails that a GPU spreads its flows over are one.
 std::vector<Fabric::Switches> rail_switches(const Hardware& hardware) {
-  const int gpus = hardware.node.gpus, rails = hardware.network.nics;
+  const int gpus = hardware.node.gpus, rails = std::min(gpus, hardware.network.nics);
   const SwitchLevel& level = hardware.network.levels[0];
   const auto rail_of = [gpus, rails, nodes = level.nodes](int rank) {
     return rank / gpus / nodes * rails + rank % gpus * rails / gpus;
   };
-  return {{rail_of, level.up_bytes_s / us_per_s}};
+  return {{rail_of, level.up_bytes_s * hardware.nics_per_gpu() / us_per_s}};
 }
 
 constexpr std::array types{
@@ -79,8 +80,8 @@ Fabric make_fabric(const Hardware& hardware, int ranks, int ports) {
   const NetworkSpec& network = hardware.network;
   const FabricType& type = fabric_type(network);
   if (!type.joins_nodes) return fabric;
-  fabric.ranks_per_nic = hardware.node.gpus / network.nics;
-  fabric.nic_bytes_us = network.nic_bytes_s / us_per_s;
+  fabric.ranks_per_nic = std::max(1, hardware.node.gpus / network.nics);
+  fabric.nic_bytes_us = hardware.link_bytes_s(Path::inter) / us_per_s;
   fabric.switches = type.switches(hardware);
   return fabric;
 }

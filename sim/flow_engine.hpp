@@ -27,8 +27,8 @@ struct Fabric {
   int ranks = 0;
   int ranks_per_node = 1;
   double link_bytes_us = 1;
-  int ranks_per_nic = 1;
-  double nic_bytes_us = 1;
+  int ranks_per_nic = 1;    // ranks that share a NIC
+  double nic_bytes_us = 1;  // of all NICs of a rank together, where it has several
   std::vector<Switches> switches;
   int ports = 1;  // per rank: flows from different ports have caps of their own
 

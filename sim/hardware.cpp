@@ -56,13 +56,21 @@ Estimate lookup(const std::vector<CurvePoint>& points, double bytes, Origin tabl
   return {low.seconds + fraction * (above->seconds - low.seconds), worst(table_origin, Origin::interpolated)};
 }
 
+int Hardware::nics_per_gpu() const {
+  return node.gpus > 0 ? std::max(1, network.nics / node.gpus) : 1;  // 0: a fault that validate tells
+}
+
 double Hardware::link_bytes_s(Path path) const {
-  if (path == Path::intra) return node.link_bytes_s;
-  return network.nic_bytes_s * std::min(1.0, static_cast<double>(network.nics) / node.gpus);
+  return path == Path::intra ? node.link_bytes_s : network.nic_bytes_s * nics_per_gpu();
+}
+
+double Hardware::share_bytes_s(Path path) const {
+  return path == Path::intra ? node.link_bytes_s : network.nic_bytes_s * network.nics / node.gpus;
 }
 
 double Hardware::curve_bytes_s(const MessageTable& table) const {
-  return table.link_bytes_s > 0 ? table.link_bytes_s : link_bytes_s(table.path);
+  if (table.link_bytes_s > 0) return table.link_bytes_s;
+  return table.kind == OpKind::exchange ? link_bytes_s(table.path) : share_bytes_s(table.path);
 }
 
 double startup_s(const MessageTable& table, double link_bytes_s) {
@@ -72,9 +80,28 @@ double startup_s(const MessageTable& table, double link_bytes_s) {
   return result;
 }
 
+FlowRate flow_rate(const Hardware& hardware, const MessageTable& table, double bytes) {
+  const double curve = hardware.curve_bytes_s(table);
+  const Provenance& links =
+      table.path == Path::intra ? hardware.node.provenance : hardware.network.provenance;
+  FlowRate rate;
+  rate.startup_s = std::max(0.0, startup_s(table, curve));
+  // Of how many parts, each over what the table was measured over, a flow is made.
+  double parts = 1;
+  if (table.path == Path::inter && table.nics_per_gpu > 0)
+    parts = std::max(1.0, static_cast<double>(hardware.nics_per_gpu()) / table.nics_per_gpu);
+  const Estimate estimate = lookup(table.points, bytes / parts, table.provenance.origin);
+  rate.bytes_s = bytes / (estimate.seconds - rate.startup_s);
+  rate.origin = estimate.origin;
+  // Another link than was measured, or one that ranks share.
+  if (hardware.share_bytes_s(table.path) < curve) rate.origin = worst(rate.origin, links.origin);
+  if (parts > 1) rate.origin = worst(rate.origin, worst(links.origin, Origin::extrapolated));
+  return rate;
+}
+
 Estimate bounded_by_link(const Hardware& hardware, const MessageTable& table, double bytes,
                          Estimate estimate) {
-  const double curve = hardware.curve_bytes_s(table), link = hardware.link_bytes_s(table.path);
+  const double curve = hardware.curve_bytes_s(table), link = hardware.share_bytes_s(table.path);
   if (!(link < curve)) return estimate;
   double share = 1;
   for (const CurvePoint& point : table.points) share = std::min(share, point.seconds * curve / point.bytes);
@@ -141,6 +168,7 @@ void check_message(const Hardware& hardware, const MessageTable& table) {
               std::to_string(table.channels));
   require(table.path == Path::intra || fabric_type(hardware.network).joins_nodes, "message", key,
           "path \"inter\" without a network");
+  require(table.nics_per_gpu >= 0, "message", key, "nics_per_gpu must be positive");
   check_curve(table.points, "message", key);
   if (table.link_bytes_s != 0) require_bytes_s(table.link_bytes_s, "message", key + " link_bytes_s");
   if (table.kind != OpKind::exchange) return;
@@ -192,13 +220,24 @@ void attempt(HardwareFaultList& faults, Check check, int entry = -1) {
   }
 }
 
+// "1, 2, 4, 8, 16, 24, ..." of 8.
+std::string legal_nics(int gpus) {
+  std::string text;
+  for (int nics = 1; nics <= gpus; ++nics)
+    if (gpus % nics == 0) text += std::to_string(nics) + ", ";
+  return text + std::to_string(2 * gpus) + ", " + std::to_string(3 * gpus) + ", ...";
+}
+
 void check_network(const Hardware& hardware, HardwareFaultList& faults) {
   const NetworkSpec& network = hardware.network;
   const FabricType& type = fabric_type(network);
   if (!type.joins_nodes) return;
   attempt(faults, [&] {
     require(network.nics > 0, "network", "nics", "must be positive");
-    require(hardware.node.gpus % network.nics == 0, "network", "nics", "must divide the GPUs of a node");
+    const int gpus = hardware.node.gpus, nics = network.nics;
+    require(gpus <= 0 || gpus % nics == 0 || nics % gpus == 0, "network", "nics",
+            "must divide the GPUs of a node or be a multiple of them, but is " + std::to_string(nics) +
+                "; legal for " + std::to_string(gpus) + " GPUs: " + legal_nics(gpus));
   });
   attempt(faults, [&] { require_bytes_s(network.nic_bytes_s, "network", "nic_bytes_s"); });
   attempt(faults, [&] { require(network.max_nodes >= 0, "network", "max_nodes", "must not be negative"); });

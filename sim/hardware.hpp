@@ -63,8 +63,10 @@ struct SwitchLevel {
 };
 
 struct NetworkSpec {
-  std::string fabric;      // a name of sim/fabrics.hpp; empty: "none", one node
-  int nics = 0;            // per node; GPU g uses NIC g * nics / gpus
+  std::string fabric;  // a name of sim/fabrics.hpp; empty: "none", one node
+  // Per node. As many as GPUs, or fewer: GPU g uses NIC g * nics / gpus, which its flows share with those of
+  // the other GPUs there; or a multiple: each GPU spreads every flow over nics / gpus of its own.
+  int nics = 0;
   double nic_bytes_s = 0;  // each direction
   int max_nodes = 0;       // 0: as many as asked for
   std::vector<SwitchLevel> levels;
@@ -171,7 +173,10 @@ struct MessageTable {
   int channels = 0;  // multiprocessors that the communication kernel occupies; 0 for copy engines
   bool alone = false;
   bool cuda_graph = false;  // measured inside a CUDA graph; used in that mode only
-  double link_bytes_s = 0;  // a rank's share of the link it was measured over; 0: as the machine's
+  // The link that it was measured over: of an exchange what one flow could have of it, of a collective a
+  // rank's share; and the NICs of a GPU, of path inter. 0: as the machine's.
+  double link_bytes_s = 0;
+  int nics_per_gpu = 0;
   std::vector<CurvePoint> points;
   Provenance provenance;
 };
@@ -220,10 +225,14 @@ struct Hardware {
   int curve_sm_major = 0;
 
   int node_of(int rank) const { return rank / node.gpus; }
-  // What one rank can send on that path when all ranks of its node send at once.
+  // NICs of a GPU: at least 1, which several GPUs may share.
+  int nics_per_gpu() const;
+  // What one rank can send on that path when no other rank of its node sends, and when all do at once.
   double link_bytes_s(Path) const;
-  // The same for the link that the curve was measured over: start-ups are found with these. A link made
-  // slower than its curve then bounds the flow, one made faster leaves the curve's own rate.
+  double share_bytes_s(Path) const;
+  // The first (exchanges, which say what one flow moves) or the second (collectives) for the link that the
+  // curve was measured over: start-ups are found with these. A link made slower than its curve then bounds
+  // the flow, one made faster leaves the curve's own rate.
   double curve_bytes_s(const MessageTable&) const;
 };
 
@@ -245,6 +254,15 @@ void require_ranks(const Hardware&, std::int64_t world);
 // no more than the link's bandwidth, min over points of seconds - bytes / link_bytes_s. Not positive where
 // switches reduce or copy, and a collective is faster than its wire bytes could be.
 double startup_s(const MessageTable&, double link_bytes_s);
+
+// How flows of `bytes` in all move by a table: they start after startup_s and then go at bytes_s together,
+// which sharing of links may lower. Of a GPU with more NICs than the table was measured with, each takes its
+// part of the bytes as the table's did.
+struct FlowRate {
+  double startup_s = 0, bytes_s = 0;
+  Origin origin = Origin::measured;
+};
+FlowRate flow_rate(const Hardware&, const MessageTable&, double bytes);
 
 // The time of a collective that its own table gives as `estimate`, over the machine's link: one slower than
 // the curve's bounds it, for the share of the wire bytes that the link carries (switches may reduce or copy).

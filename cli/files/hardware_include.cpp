@@ -1,6 +1,7 @@
 // What a hardware file says before its sections: of which schema it is, what it includes, what to say of it.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "cli/files/hardware_table.hpp"
 #include "cli/files/scenario_file.hpp"
@@ -55,20 +56,27 @@ void require_schema(const Table& table) {
   table.fail("schema", "\"" + given + "\" is no schema of hardware files; legal is \"" + ours + "\"");
 }
 
-// The link that a rank of the file as it stands has to itself on each path; 0: the file does not say, or
-// what it says is wrong, which its reader tells.
-double link_of(const Table& table, Path path) {
+// The links of the file as it stands, for what one of its messages was measured over; nothing: the file does
+// not say, or what it says is wrong, which its reader tells.
+std::optional<Hardware> links_of(const Table& table, Path path) {
   try {
     Hardware hardware;
     const Table node = table.table("node"), network = table.table("network");
-    if (path == Path::intra) return node.quantity("link_bytes_s", Quantity::bytes_s);
+    if (path == Path::intra) {
+      hardware.node.link_bytes_s = node.quantity("link_bytes_s", Quantity::bytes_s);
+      return hardware;
+    }
     hardware.node.gpus = static_cast<int>(std::clamp<std::int64_t>(node.integer("gpus"), 1, 1 << 20));
     hardware.network.nics = static_cast<int>(std::clamp<std::int64_t>(network.integer("nics"), 1, 1 << 20));
     hardware.network.nic_bytes_s = network.quantity("nic_bytes_s", Quantity::bytes_s);
-    return hardware.link_bytes_s(path);
+    return hardware;
   } catch (const InputError&) {
-    return 0;
+    return std::nullopt;
   }
+}
+
+bool says(const Table& message, const char* key, std::string_view value) {
+  return message.kind(key) == Table::Kind::text && message.text(key) == value;
 }
 
 bool changes_links(const Table& table) {
@@ -140,10 +148,16 @@ void keep_measured_links(Table& table) {
     return;  // its reader says what they are instead
   }
   for (Table& message : messages) {
-    if (message.has("link_bytes_s")) continue;
-    const bool inter = message.kind("path") == Table::Kind::text && message.text("path") == "inter";
-    const double link = link_of(table, inter ? Path::inter : Path::intra);
-    if (link > 0) message.put("link_bytes_s", link);
+    const Path path = says(message, "path", "inter") ? Path::inter : Path::intra;
+    const std::optional<Hardware> links = links_of(table, path);
+    if (!links) continue;
+    MessageTable measured;
+    measured.path = path;
+    if (!says(message, "kind", name(OpKind::exchange))) measured.kind = OpKind::barrier;  // any collective
+    const double link = links->curve_bytes_s(measured);
+    if (link > 0 && !message.has("link_bytes_s")) message.put("link_bytes_s", link);
+    if (path == Path::inter && !message.has("nics_per_gpu"))
+      message.put("nics_per_gpu", static_cast<std::int64_t>(links->nics_per_gpu()));
   }
 }
 

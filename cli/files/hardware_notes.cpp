@@ -49,9 +49,7 @@ std::optional<double> largest_cap_bytes_s(const Plan& plan, const Hardware& hard
     } catch (const HardwareError&) {
       continue;
     }
-    const double startup = std::max(0.0, startup_s(*choice.table, hardware.curve_bytes_s(*choice.table)));
-    const double seconds = lookup(choice.table->points, static_cast<double>(bytes), Origin::measured).seconds;
-    most = std::max(most, static_cast<double>(bytes) / (seconds - startup));
+    most = std::max(most, flow_rate(hardware, *choice.table, static_cast<double>(bytes)).bytes_s);
   }
   return most;
 }

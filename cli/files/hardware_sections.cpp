@@ -194,6 +194,8 @@ MessageTable read_message(SectionReader in) {
   });
   in.attempt([&] { message.cuda_graph = table.flag("cuda_graph", false); });
   if (table.has("link_bytes_s")) in.quantity("link_bytes_s", Quantity::bytes_s, message.link_bytes_s);
+  if (message.path == Path::inter && table.has("nics_per_gpu"))
+    in.small("nics_per_gpu", 1, message.nics_per_gpu);
   in.attempt([&] { message.points = read_curve(table); });
   in.provenance(message.provenance);
   return message;

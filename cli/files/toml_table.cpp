@@ -254,6 +254,10 @@ void Table::put(std::string_view key, double value) {
   state_->node->insert_or_assign(key, value);
 }
 
+void Table::put(std::string_view key, std::int64_t value) {
+  state_->node->insert_or_assign(key, value);
+}
+
 bool Table::is_made(std::string_view key) const {
   return state_->document->created.contains(joined_path(state_->path, key));
 }

@@ -42,7 +42,9 @@ class Table {
   // Lays this document over another one, which a file includes (toml_overlay.hpp); of the roots of both.
   // Returns the changed keys. Tables taken from this one before are no longer to be used.
   std::vector<std::string> lay_over(Table lower, const OverlayRules& rules);
-  void put(std::string_view key, double value);  // as if the file said so
+  // As if the file said so.
+  void put(std::string_view key, double value);
+  void put(std::string_view key, std::int64_t value);
 
   bool has(std::string_view key) const;
   // Was the value, or a part of it, set by assign()? `key` may be dotted.

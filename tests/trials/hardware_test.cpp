@@ -145,7 +145,20 @@ TEST_CASE("fewer NICs and slower links bound tables that were measured with more
   CHECK(nics("4") > nics("8"));
   CHECK(nics("2") > nics("4"));
   CHECK(nics("1") > nics("2"));
-  CHECK(simulated({"--set", "hardware.file=h100x64", "--set", "hardware.network.nics=3"}).code == 2);
+  // A GPU with two NICs gathers no slower; a ring has one flow out of a node, which one NIC carries as well.
+  CHECK(nics("16") <= nics("8"));
+  const auto ring = [](const char* count) {
+    return time_with(
+        {"hardware.file=h100x64", "parallel.ranks=16", std::string("hardware.network.nics=") + count},
+        "ring");
+  };
+  CHECK(ring("1") < 1.001 * ring("8"));
+  const ProgramResult three =
+      simulated({"--set", "hardware.file=h100x64", "--set", "hardware.network.nics=3"});
+  CHECK(three.code == 2);
+  CHECK(contains(three.err,
+                 "--set hardware.network.nics: network.nics: must divide the GPUs of a node or be a "
+                 "multiple of them, but is 3; legal for 8 GPUs: 1, 2, 4, 8, 16, 24, ..."));
   const auto link = [](const char* rate) {
     return time_with({"parallel.algorithm=all_gather", "schedule.transport=nccl",
                       std::string("hardware.node.link_bytes_s=") + rate},
