@@ -96,7 +96,10 @@ class Costs {
     // Rows that kernels for Hopper merge or add to one by one are in the model of their tiles, where there is
     // one.
     const bool modelled = variant.family == KernelFamily::hopper && variant.tiles_s > 0;
-    if (!variant.adds_by_tma && !modelled) add_updates(plan, calls.plan(), op, cost);
+    if (hardware_.elementwise.apart)
+      add_apart(plan, calls.plan(), op, cost);
+    else if (!variant.adds_by_tma && !modelled)
+      add_updates(plan, calls.plan(), op, cost);
     using enum Operand;
     if (variant.casts_dq) add_rowwise(plan, calls, op, OpKind::cast, {dq, rounded_dq}, cost);
     if (variant.casts_dkv) add_rowwise(plan, calls, op, OpKind::cast, {dk, dv, rounded_dk, rounded_dv}, cost);
@@ -293,7 +296,9 @@ class Costs {
       const double pairs = live_pairs(segment);
       if (pairs <= 0) continue;
       const Choice choice = choose(shape, is_masked(segment), tile_rows, family);
-      const Speed speed = choice.table->speed(pairs / static_cast<double>(segment.q_count), blocks);
+      const auto queries = static_cast<double>(segment.q_count), keys = static_cast<double>(segment.k_count);
+      const double rows = choice.table->table->both_sides ? (queries + keys) / 2 : queries;
+      const Speed speed = choice.table->speed(pairs / rows, blocks);
       const double flops = pairs * static_cast<double>(shape.heads) *
                            flops_per_pair(shape.kind, shape.head_size, shape.value_size);
       busy_s += own ? shape.tiles_s * pairs / all_pairs / speed.of_model : flops / speed.flops_s;
@@ -328,6 +333,18 @@ class Costs {
     if (bytes == 0) return;
     cost.seconds += static_cast<double>(bytes) / hardware_.gpu.copy_bytes_s;
     cost.origin = worst(cost.origin, worst(hardware_.gpu.provenance.origin, Origin::interpolated));
+  }
+
+  // A kernel that only stores, and one for each result that is to be added or merged.
+  void add_apart(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost& cost) const {
+    for (const Access& access : rank.writes(op)) {
+      if (access.mode != WriteMode::add && access.mode != WriteMode::merge) continue;
+      const OpKind kind = access.mode == WriteMode::add ? OpKind::add : OpKind::merge;
+      const std::int64_t bytes = view_bytes(rank, rank.views[access.view], plan.scenario.problem.dtype);
+      const KernelCost more = rowwise_(plan, kind, 3 * bytes);
+      cost.seconds += more.seconds;
+      cost.origin = worst(cost.origin, more.origin);
+    }
   }
 
   // A launch beside the tiles' own, which reads and writes those operands.

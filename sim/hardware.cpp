@@ -38,6 +38,22 @@ bool has_chunk_points(OpKind kind) {
          kind == OpKind::scan || kind == OpKind::inter;
 }
 
+bool is_elementwise(OpKind kind) {
+  using enum OpKind;
+  return kind == merge || kind == copy || kind == cast || kind == add || kind == maximum || kind == fill ||
+         kind == row_dot;
+}
+
+bool ElementwiseSpec::says(OpKind kind) const {
+  return std::ranges::any_of(efficiency, [&](const auto& each) { return each.first == kind; });
+}
+
+double ElementwiseSpec::of(OpKind kind) const {
+  for (const auto& [of, part] : efficiency)
+    if (of == kind) return part;
+  return 1;
+}
+
 Origin worst(Origin a, Origin b) {
   return std::max(a, b);
 }  // declared from best to worst
@@ -294,6 +310,11 @@ std::vector<HardwareError> faults_of(const Hardware& hardware) {
     attempt(faults, [&, name = key, time = value] { require_seconds(time, "host", name); });
   attempt(faults, [&] { require_seconds(hardware.linear.step_s, "linear", "step_s"); });
   attempt(faults, [&] { require_seconds(hardware.linear.floor_s, "linear", "floor_s"); });
+  // Operands in L2 may move faster than one large copy (sim/plausible.cpp).
+  for (const auto& [kind, part] : hardware.elementwise.efficiency)
+    attempt(faults, [&, key = std::string(name(kind)), value = part] {
+      require_range(value, 1e-3, 20, " of gpu.copy_bytes_s", "elementwise", key);
+    });
   attempt(faults, [&] { require_range(hardware.burst.seconds, 0, 100, " s", "burst", "seconds"); });
   attempt(faults, [&] { require_range(hardware.burst.speed, 1, 10, "", "burst", "speed"); });
   attempt(faults, [&] {

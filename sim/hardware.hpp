@@ -100,6 +100,22 @@ struct LinearSpec {
   Provenance provenance{Origin::assumed, "", "", "", "usual figures"};
 };
 
+// Kernels that go over their operands once and that no table has: merge, copy, cast, add, maximum, fill,
+// row_dot. Those of frameworks move a part of what one large copy does.
+bool is_elementwise(OpKind);
+struct ElementwiseSpec {
+  // Of copy_bytes_s, by class; a class that is not here has all of it.
+  std::vector<std::pair<OpKind, double>> efficiency;
+  // Attention kernels of the file neither add to what is there nor merge with it: they store their results,
+  // and an element-wise kernel behind each reads them and what is there and writes the sum, 3 times the
+  // bytes.
+  bool apart = false;
+  Provenance provenance;
+
+  double of(OpKind) const;  // 1 where the file does not say
+  bool says(OpKind) const;
+};
+
 // A GPU that was idle runs at its highest clock at first. After so long under load its power limit, which is
 // a mean over time, bounds the clock; attention at its highest clock is `speed` times as fast as attention alone
 // after that. Where attention takes at most `share` of the time, the clock does not fall (clocks.hpp).
@@ -143,7 +159,11 @@ struct KernelTable {
   DType dtype = DType::bf16;
   std::int64_t head_size = 0, value_size = 0;
   bool causal = false;
-  int tile_rows = 128;    // rows of one thread block: query rows forward, key rows backward
+  int tile_rows = 128;  // rows of one thread block: query rows forward, key rows backward
+  // What rows cost beside the FLOPs lies on both sides (a backward that is parallel over keys and writes the
+  // gradients of queries besides): its rate is looked up by the harmonic mean of keys per query and queries
+  // per key, since the time of a FLOP is linear in 1 / rows. Else by keys per query alone.
+  bool both_sides = false;
   int sms = 0;            // multiprocessors of the GPU it was measured on; 0: as gpu.sms
   bool sustained = true;  // at the clock of a GPU under load; else at its highest (BurstSpec)
   bool cold_l2 = false;
@@ -204,6 +224,7 @@ struct Hardware {
   GpuSpec gpu;
   HostSpec host;
   LinearSpec linear;
+  ElementwiseSpec elementwise;
   BurstSpec burst;
   std::vector<KernelTable> kernels;
   std::vector<MessageTable> messages;

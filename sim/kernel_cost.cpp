@@ -67,10 +67,14 @@ class StandardCost {
       cost.origin = estimate.origin;
       return cost;
     }
-    cost.seconds = static_cast<double>(op.bytes) / hardware_.gpu.copy_bytes_s;
+    const ElementwiseSpec& classes = hardware_.elementwise;
+    cost.seconds = static_cast<double>(op.bytes) / (classes.of(op.kind) * hardware_.gpu.copy_bytes_s);
     // One bandwidth, measured on a copy, for another size (copy) or another kernel (the rest).
     cost.origin = worst(hardware_.gpu.provenance.origin,
                         op.kind == OpKind::copy ? Origin::interpolated : Origin::extrapolated);
+    if (classes.says(op.kind))
+      cost.origin =
+          worst(worst(hardware_.gpu.provenance.origin, Origin::interpolated), classes.provenance.origin);
     return bounded(cost);
   }
 

@@ -49,7 +49,8 @@ using KernelCostFunction = std::function<KernelCost(const Plan&, const CallConve
 // masked_time.hpp); of dynamic mask attention times expected_kept_cells(), and masked_bytes() /
 // gpu.copy_bytes_s (masked_cost.hpp); assumed where keys are selected. local,
 // local_backward, state, inter: linear_cost.hpp; scan, combine without a curve: its roofline. All others: the
-// class's curve over bytes, else bytes / gpu.copy_bytes_s. Operands that are written with mode add or merge
+// class's curve over bytes, else bytes / (gpu.copy_bytes_s times elementwise.CLASS, 1 if the file has none).
+// Operands that are written with mode add or merge
 // are read too: that adds bytes / gpu.copy_bytes_s, but for attention of Hopper's kernels, which add by TMA.
 KernelCostFunction standard_kernel_cost(const Hardware& hardware, ClockLift lift = {});
 

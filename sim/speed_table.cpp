@@ -48,7 +48,7 @@ double point_flops(const KernelTable& table, const KernelPoint& point) {
 bool SpeedTable::takes(const KernelTable& t) const {
   return t.kind == table->kind && t.dtype == table->dtype && t.head_size == table->head_size &&
          t.value_size == table->value_size && t.causal == table->causal && t.tile_rows == table->tile_rows &&
-         family_of(t) == family;
+         t.both_sides == table->both_sides && family_of(t) == family;
 }
 
 Speed SpeedTable::speed(double keys_per_row, double blocks) const {

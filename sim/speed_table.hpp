@@ -23,9 +23,10 @@ struct Speed {
   Origin origin = Origin::measured;
 };
 
-// All tables of one kind, family, dtype, head size, mask and tile height: speeds by keys per query row, then
-// by thread blocks. `burst`: speed at the highest clock over that under load. What is passed must outlive it;
-// one thread at a time.
+// All tables of one kind, family, dtype, head size, mask and tile height: speeds by keys per query row (or
+// its mean with queries per key, KernelTable::both_sides, the same of a square), then by thread blocks.
+// `burst`: speed at the highest clock over that under load. What is passed must outlive it; one thread at a
+// time.
 class SpeedTable {
  public:
   SpeedTable(const KernelTable& first, const Hardware& hardware, double burst)

@@ -49,6 +49,7 @@ void mark_changed(Hardware& hardware, const std::string& key, const std::string&
   if (section == "gpu") hardware.gpu.provenance = assumed;
   if (section == "host") hardware.host.provenance = assumed;
   if (section == "linear") hardware.linear.provenance = assumed;
+  if (section == "elementwise") hardware.elementwise.provenance = assumed;
   if (section == "burst") hardware.burst.provenance = assumed;
   const auto mark_entries = [&](auto& entries) {
     for (std::size_t i = 0; i < entries.size(); ++i) {

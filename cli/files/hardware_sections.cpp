@@ -124,6 +124,10 @@ void read_square_points(SectionReader& in, KernelTable& kernel) {
   });
   in.small("tile_rows", 1, 128, kernel.tile_rows);
   in.small("sms", 0, 0, kernel.sms);
+  in.attempt([&] {
+    kernel.both_sides = choice(table, "rows", table.text("rows", "queries"), std::vector{false, true},
+                               [](bool both) { return std::string(both ? "both" : "queries"); });
+  });
   for (const char* key : {"batch", "sequence", "heads", "seconds"}) (void)table.has(key);
   in.attempt([&] {
     const auto batch = table.integers("batch"), sequence = table.integers("sequence");
@@ -311,6 +315,19 @@ LinearSpec read_linear(SectionReader in) {
   return linear;
 }
 
+// A class for each key; `apart` and where the numbers come from beside them.
+ElementwiseSpec read_elementwise(SectionReader in) {
+  ElementwiseSpec elementwise;
+  for (const OpKind kind : kernel_kinds) {
+    const std::string key(name(kind));
+    if (!is_elementwise(kind) || !in.table.has(key)) continue;
+    in.number(key.c_str(), elementwise.efficiency.emplace_back(kind, 1.0).second);
+  }
+  in.attempt([&] { elementwise.apart = in.table.flag("apart", false); });
+  in.provenance_of_optional(elementwise.provenance);
+  return elementwise;
+}
+
 BurstSpec read_burst(SectionReader in) {
   BurstSpec burst;
   in.number("seconds", burst.seconds);
@@ -396,6 +413,7 @@ Hardware read_sections(const Table& table, HardwareFaults& faults) {
   });
   section("host", false, [&](SectionReader& in) { hardware.host = read_host(in); });
   section("linear", true, [&](SectionReader& in) { hardware.linear = read_linear(in); });
+  section("elementwise", true, [&](SectionReader& in) { hardware.elementwise = read_elementwise(in); });
   section("burst", true, [&](SectionReader& in) { hardware.burst = read_burst(in); });
   section("fixed", false, [&](SectionReader& in) {
     in.bytes("bytes", hardware.fixed_bytes);
