@@ -27,6 +27,10 @@ const std::vector<Published>& published() {
       {"llama-strides",
        "\"plan\": named buffers of our plan, or from our simulation of it. Published: the source's formula.",
        true, reproduce_llama_strides},
+      {"magi-cluster",
+       "\"plan\": from our simulation of our plan, with constants fitted to the times of 8 ranks. "
+       "\"empirical\": a fitted constant, or a figure over the times of 8 ranks.",
+       true, reproduce_magi_cluster},
       {"magi-cp8",
        "\"plan\": from our simulation of our plan. \"empirical\": FLOPs over the published kernel rate "
        "alone.",

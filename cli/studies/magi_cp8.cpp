@@ -13,8 +13,8 @@
 #include "cli/files/hardware_file.hpp"
 #include "cli/prediction.hpp"
 #include "cli/session.hpp"
+#include "cli/studies/magi_source.hpp"
 #include "cli/studies/reproduce.hpp"
-#include "plan/live_pairs.hpp"
 #include "report/moments.hpp"
 #include "report/peers.hpp"
 #include "report/table.hpp"
@@ -24,83 +24,12 @@ namespace cplab {
 
 namespace {
 
-// The four figures of a method, in the order of the published lists.
-struct Chart {
-  const char* key;  // in published.kernel
-  const char* label;
-  bool causal;
-  Phase phase;
-};
-constexpr std::array<Chart, 4> charts{{
-    {"full_forward", "full forward", false, Phase::forward},
-    {"full_backward", "full backward", false, Phase::backward},
-    {"causal_forward", "causal forward", true, Phase::forward},
-    {"causal_backward", "causal backward", true, Phase::backward},
-}};
-
 // What a time has beside the null model. The parts and the null model sum to it.
 enum MagiPart : std::uint8_t { shapes, beside, merges, copies, delta, waits, transfers, idle, part_count };
 constexpr std::array<const char*, part_count> part_names{
     "kernel shapes", "beside communication", "merges",           "copies and sums",
     "row_dot",       "exposed waiting",      "exposed transfer", "nothing runs"};
 using Parts = std::array<double, part_count>;  // seconds
-
-struct MagiMethod {
-  std::string name;
-  std::vector<std::string> sets;     // as of --set
-  std::vector<double> published_ms;  // by chart
-};
-
-struct MagiSource {
-  std::vector<std::int64_t> sequence;
-  std::array<std::vector<double>, charts.size()> tflops;  // by chart, over the sequence
-  std::vector<MagiMethod> methods;
-};
-
-MagiSource read_magi_source(const Table& root) {
-  MagiSource source;
-  const Table published = root.table("published"), kernel = published.table("kernel");
-  source.sequence = kernel.integers("sequence");
-  for (std::size_t c = 0; c < charts.size(); ++c) {
-    source.tflops[c] = kernel.numbers(charts[c].key);
-    if (source.tflops[c].size() != source.sequence.size())
-      kernel.fail(charts[c].key, "must hold one number for each of published.kernel.sequence");
-  }
-  kernel.finish();
-  for (const Table& entry : published.tables("method")) {
-    MagiMethod method;
-    for (const std::string& key : entry.keys()) {
-      if (key == "name") {
-        method.name = entry.text(key);
-      } else if (key == "ms") {
-        method.published_ms = entry.numbers(key);
-      } else if (key == "algorithm") {
-        method.sets.push_back("parallel.algorithm=" + entry.text(key));
-      } else {
-        const bool word = entry.kind(key) == Table::Kind::text;
-        method.sets.push_back("schedule." + key + "=" +
-                              (word ? entry.text(key) : std::to_string(entry.integer(key))));
-      }
-    }
-    if (method.published_ms.size() != charts.size()) entry.fail("ms", "must hold four numbers");
-    entry.finish();
-    source.methods.push_back(std::move(method));
-  }
-  published.finish();
-  return source;
-}
-
-OpKind kind_of(Phase phase) {
-  return phase == Phase::forward ? OpKind::attend : OpKind::attend_backward;
-}
-
-// FLOPs of one sequence alone, of all query heads: 4 x area x heads x D forward, 2.5 times that backward.
-double flops_of(const Problem& problem, const Chart& chart, std::int64_t sequence) {
-  const auto s = static_cast<double>(sequence);
-  const double area = chart.causal ? s * (s + 1) / 2 : s * s;
-  return area * static_cast<double>(problem.heads) *
-         flops_per_pair(kind_of(chart.phase), problem.head_size, problem.value_size);
-}
 
 // The machine of the scenario, with the published kernels instead of its own.
 Hardware machine(const ScenarioFile& file, const MagiSource& source) {
@@ -109,24 +38,14 @@ Hardware machine(const ScenarioFile& file, const MagiSource& source) {
   std::erase_if(hardware.kernels, [](const KernelTable& table) {
     return table.kind == OpKind::attend || table.kind == OpKind::attend_backward;
   });
-  for (std::size_t c = 0; c < charts.size(); ++c) {
-    KernelTable table;
-    table.kind = kind_of(charts[c].phase);
-    table.variant = "FlashAttention 3";
-    table.dtype = problem.dtype;
-    table.head_size = problem.head_size;
-    table.value_size = problem.value_size;
-    table.causal = charts[c].causal;
-    table.provenance = {Origin::measured, "FlashAttention 3, read off charts", "H100 (MagiAttention)",
-                        "2026-02", ""};
-    for (std::size_t i = 0; i < source.sequence.size(); ++i)
-      table.points.push_back(
-          {1, source.sequence[i], problem.heads,
-           flops_of(problem, charts[c], source.sequence[i]) / (source.tflops[c][i] * 1e12)});
-    hardware.kernels.push_back(std::move(table));
-  }
+  for (std::size_t c = 0; c < magi_charts.size(); ++c)
+    hardware.kernels.push_back(magi_kernel(source, problem, c));
   validate(hardware);
   return hardware;
+}
+
+OpKind attention_of(Phase phase) {
+  return phase == Phase::forward ? OpKind::attend : OpKind::attend_backward;
 }
 
 MagiPart part_of(OpKind kind) {
@@ -160,7 +79,7 @@ Parts taken_apart(const Plan& plan, const Prediction& prediction, const Hardware
   const KernelCostFunction cost = standard_kernel_cost(hardware);
   double alone_s = 0, attention_s = 0;
   for (const Operation& op : rank.operations)
-    if (op.phase == phase && op.kind == kind_of(phase)) alone_s += cost(plan, calls, op).seconds;
+    if (op.phase == phase && op.kind == attention_of(phase)) alone_s += cost(plan, calls, op).seconds;
   const std::vector<double> came_s = peers_came_s(plan, prediction.timeline)[last];
   Parts parts{};
   for (const Moment& moment : moments(rank, prediction.timeline.ranks[last], begin_s, end_s)) {
@@ -174,7 +93,7 @@ Parts taken_apart(const Plan& plan, const Prediction& prediction, const Hardware
       const double waited = std::clamp(came_s[moment.operation] - moment.begin_s, 0.0, seconds);
       parts[waits] += waited;
       parts[transfers] += seconds - waited;
-    } else if (kind == kind_of(phase)) {
+    } else if (kind == attention_of(phase)) {
       attention_s += seconds;
     } else {
       parts[part_of(kind)] += seconds;
@@ -190,7 +109,7 @@ struct MagiFigure {
   double published = 0, null = 0, ours = 0;
   Parts parts{};
 };
-using Figures4 = std::array<MagiFigure, charts.size()>;
+using Figures4 = std::array<MagiFigure, magi_charts.size()>;
 
 std::string numbers(const Figures4& figures, const std::function<double(const MagiFigure&)>& of,
                     int decimals) {
@@ -206,9 +125,9 @@ bool beats_null(const MagiFigure& f) {
 
 void add_rows(ReproduceReport& report, const std::string& method, const Figures4& figures) {
   constexpr double ms = 1e3;
-  for (std::size_t c = 0; c < charts.size(); ++c) {
+  for (std::size_t c = 0; c < magi_charts.size(); ++c) {
     const MagiFigure& f = figures[c];
-    const std::string label = method + " " + charts[c].label;
+    const std::string label = method + " " + magi_charts[c].label;
     report.rows.push_back(reproduced(label, f.published * ms, f.ours * ms, true, "ms"));
     report.rows.push_back(reproduced(label + "/null", f.published * ms, f.null * ms, false, "ms"));
     for (std::size_t p = 0; p < part_count; ++p)
@@ -235,7 +154,7 @@ void add_notes(ReproduceReport& report, const std::string& method, const Figures
       parts));
   std::string errors, not_in;
   std::ptrdiff_t wins = 0;
-  for (std::size_t c = 0; c < charts.size(); ++c) {
+  for (std::size_t c = 0; c < magi_charts.size(); ++c) {
     const MagiFigure& f = figures[c];
     errors += fmt::format("{}{} % against {} %", c == 0 ? "" : ", ",
                           format_signed_percent(f.ours / f.published - 1),
@@ -243,10 +162,10 @@ void add_notes(ReproduceReport& report, const std::string& method, const Figures
     if (beats_null(f))
       ++wins;
     else
-      not_in += std::string(not_in.empty() ? "; not in " : ", ") + charts[c].label;
+      not_in += std::string(not_in.empty() ? "; not in " : ", ") + magi_charts[c].label;
   }
   report.notes.push_back(fmt::format("{}: our error beats that of the null model in {} of {} ({}){}.", method,
-                                     wins, charts.size(), errors, not_in));
+                                     wins, magi_charts.size(), errors, not_in));
 }
 
 std::string about_ring_steps(const Figures4& figures, std::int64_t ranks) {
@@ -319,15 +238,15 @@ ReproduceReport reproduce_magi_cp8(const std::string& file, const std::vector<st
       const ScenarioFile scenario = read_scenario(file, with);
       const Plan plan = build_plan(scenario.scenario);
       const Prediction prediction = predict(scenario, plan, hardware);
-      for (std::size_t c = 0; c < charts.size(); ++c) {
-        if (charts[c].causal != causal) continue;
+      for (std::size_t c = 0; c < magi_charts.size(); ++c) {
+        if (magi_charts[c].causal != causal) continue;
         MagiFigure& f = figures[c];
         f.published = method.published_ms[c] * 1e-3;
-        f.null = flops_of(problem, charts[c], problem.padded_lengths.front()) /
+        f.null = magi_flops(problem, magi_charts[c], problem.padded_lengths.front()) /
                  static_cast<double>(original.scenario.parallel.ranks) / (source.tflops[c].back() * 1e12);
         for (const PhaseTime& each : prediction.figures.phases)
-          if (each.phase == charts[c].phase) f.ours = each.time_s;
-        f.parts = taken_apart(plan, prediction, hardware, charts[c].phase, f.null);
+          if (each.phase == magi_charts[c].phase) f.ours = each.time_s;
+        f.parts = taken_apart(plan, prediction, hardware, magi_charts[c].phase, f.null);
       }
     }
     add_rows(report, method.name, figures);

@@ -39,6 +39,9 @@ ReproduceReport reproduce_lasp_errors(const std::string& file, const std::vector
 // MagiAttention's charts of context-parallel attention on 8 x H100, in ms.
 ReproduceReport reproduce_magi_cp8(const std::string& file, const std::vector<std::string>& sets,
                                    Progress& progress);
+// The same on several nodes, with a machine fitted to those charts, in ms.
+ReproduceReport reproduce_magi_cluster(const std::string& file, const std::vector<std::string>& sets,
+                                       Progress& progress);
 // Tokens/s of the LASP methods and of a Blelloch scan, on 8 x H100 and 16 x RTX 5090.
 ReproduceReport reproduce_lasp_throughput(const std::string& file, const std::vector<std::string>& sets,
                                           Progress& progress);

@@ -105,8 +105,8 @@ TEST_CASE("list as JSON") {
   const json published = result_of({"list", "published"});
   std::set<std::string> names;
   for (const json& each : published.at("published")) names.insert(each.at("name").get<std::string>());
-  CHECK(names == std::set<std::string>{"lasp-errors", "lasp-throughput", "llama-strides", "magi-cp8",
-                                       "te-p2p-memory"});
+  CHECK(names == std::set<std::string>{"lasp-errors", "lasp-throughput", "llama-strides", "magi-cluster",
+                                       "magi-cp8", "te-p2p-memory"});
   const json faults = result_of({"list", "faults"});
   for (const json& fault : faults.at("faults")) {
     check_keys(fault, {"name", "form", "scenario", "devices", "expected"});
