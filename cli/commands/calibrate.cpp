@@ -83,7 +83,7 @@ void write_result(const State& state, const std::string& path, Console& console)
   std::ostream& out = console.text();
   out << fmt::format("{}: {} x {}, {} parts measured in {:.0f} s, {} left out\n", path, record.gpus,
                      record.gpu, record.done.size(), record.seconds, record.left_out.size());
-  for (const measure::KindAccuracy& kind : record.accuracy)
+  for (const KindAccuracy& kind : record.accuracy)
     out << fmt::format("held-out {}: {} runs, median {:.1f} %, mean {:+.1f} %, nine of ten within {:.1f} %\n",
                        kind.kind, kind.points, 100 * kind.median, 100 * kind.signed_mean,
                        100 * kind.half_width);
@@ -99,7 +99,7 @@ void write_result(const State& state, const std::string& path, Console& console)
     json.list("done", record.done);
     json.list("left_out", record.left_out);
     json.list("warnings", record.warnings);
-    json.objects("accuracy", record.accuracy, [&](const measure::KindAccuracy& kind) {
+    json.objects("accuracy", record.accuracy, [&](const KindAccuracy& kind) {
       json.field("kind", kind.kind);
       json.field("points", kind.points);
       json.field("median", kind.median);
