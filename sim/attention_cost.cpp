@@ -17,7 +17,9 @@
 #include "sim/attention_variant.hpp"
 #include "sim/digest.hpp"
 #include "sim/masked_cost.hpp"
-#include "sim/speed_table.hpp"
+#include "sim/table_walk.hpp"
+#include "sim/tile_ratios.hpp"
+#include "sim/wave_times.hpp"
 #include "sim/waves.hpp"
 
 namespace cplab {
@@ -64,11 +66,8 @@ class Costs {
       : hardware_(hardware), lift_(std::move(lift)), rowwise_(std::move(rowwise)), variants_(hardware, true) {
     for (const KernelTable& table : hardware.kernels) {
       if (!has_square_points(table.kind)) continue;
-      auto into =
-          std::find_if(tables_.begin(), tables_.end(), [&](const SpeedTable& t) { return t.takes(table); });
-      if (into == tables_.end())
-        into = tables_.insert(into, SpeedTable(table, hardware, attention_speed(hardware.burst, table.head_size, 1)));
-      into->add(table);
+      table_of(waves_, table).add(table);
+      if (family_of(table) != KernelFamily::foreign) table_of(ratios_, table).add(table);
     }
   }
 
@@ -82,17 +81,20 @@ class Costs {
     if (known == remembered_.end())
       known = remembered_.emplace(asked, computed(shape, segments, variant)).first;
     KernelCost cost = known->second;
-    // What nobody measured does not move its operands faster than memory does; what somebody did may have
-    // found them in the L2 cache.
-    if (cost.origin >= Origin::extrapolated)
-      cost.seconds =
-          std::max(cost.seconds, attention_bytes(plan, calls.plan(), op) / hardware_.gpu.copy_bytes_s);
-    if (plan.scenario.problem.attention == Attention::dynamic_mask)
+    if (cost.parts.of(Origin::measured) < cost.parts.total() || shape.by_model)
+      hold_to_memory(attention_bytes(plan, calls.plan(), op), cost);
+    if (plan.scenario.problem.attention == Attention::dynamic_mask) {
       add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu.copy_bytes_s, cost);
-    if (const double lift = lift_.of(calls.plan().rank); lift > 0) {
-      cost.seconds /= attention_speed(hardware_.burst, shape.head_size, lift);
-      cost.origin = worst(cost.origin, hardware_.burst.provenance.origin);
+      cost.parts = {};
     }
+    if (const double lift = lift_.of(calls.plan().rank); lift > 0) {
+      const double speed = attention_speed(hardware_.burst, shape.head_size, lift);
+      cost.seconds /= speed;
+      cost.origin = worst(cost.origin, hardware_.burst.provenance.origin);
+      cost.parts.scale(1 / speed);
+      cost.parts.raise(hardware_.burst.provenance.origin);
+    }
+    if (cost.parts.total() <= 0) cost.parts.add(cost.origin, cost.seconds);
     // Rows that kernels for Hopper merge or add to one by one are in the model of their tiles, where there is
     // one.
     const bool modelled = variant.family == KernelFamily::hopper && variant.tiles_s > 0;
@@ -100,14 +102,22 @@ class Costs {
       add_apart(plan, calls.plan(), op, cost);
     else if (!variant.adds_by_tma && !modelled)
       add_updates(plan, calls.plan(), op, cost);
-    using enum Operand;
-    if (variant.casts_dq) add_rowwise(plan, calls, op, OpKind::cast, {dq, rounded_dq}, cost);
-    if (variant.casts_dkv) add_rowwise(plan, calls, op, OpKind::cast, {dk, dv, rounded_dk, rounded_dv}, cost);
-    if (variant.computes_delta) add_rowwise(plan, calls, op, OpKind::row_dot, {dout, out, delta}, cost);
+    // A library's call rounds its gradients and computes delta itself.
+    if (shape.tables != KernelFamily::foreign) add_launches(plan, calls, op, variant, cost);
+    cost.origin = cost.parts.most();
     return cost;
   }
 
  private:
+  // Tables that say what a variant costs: its own family's. Without any, those of a library's kernels, which
+  // are about as fast as our fastest on that GPU; else the family's nearest in speed. `speed`, relative to
+  // theirs, is somebody's guess.
+  struct Tables {
+    KernelFamily family = KernelFamily::hopper;
+    double speed = 1;
+    Origin floor = Origin::measured;
+  };
+
   // What the cost of an attention kernel depends on, besides its segments and write modes (add_updates).
   struct Shape {
     OpKind kind = OpKind::attend;
@@ -117,38 +127,59 @@ class Costs {
     bool fell_back = false;
     double tiles_s = 0, tiles = 0;
     bool by_model = false;
-    bool operator==(const Shape&) const = default;
-  };
-
-  static Shape shape_of(const Plan& plan, const CallConverter& calls, const Operation& op,
-                        const AttentionVariant& variant) {
-    const AttentionExtents of = extents_of(calls.calls(op).front().call);
-    return {op.kind,      plan.scenario.problem.dtype,   of.heads,        of.head_size,  of.value_size,
-            variant.name, variant.fall_back.has_value(), variant.tiles_s, variant.tiles, variant.by_model};
-  }
-
-  // Tables that say what a variant costs: its own family's. Without any, those of a library's kernels, which
-  // are about as fast as our fastest on that GPU; else the family's nearest in speed. `speed`, relative to
-  // theirs, is somebody's guess.
-  struct Tables {
-    KernelFamily family = KernelFamily::foreign;
+    KernelFamily tables = KernelFamily::hopper;
     double speed = 1;
     Origin floor = Origin::measured;
+    bool operator==(const Shape&) const = default;
+    bool by_key() const { return kind == OpKind::attend_backward; }
   };
+
+  Shape shape_of(const Plan& plan, const CallConverter& calls, const Operation& op,
+                 const AttentionVariant& variant) const {
+    const AttentionExtents of = extents_of(calls.calls(op).front().call);
+    Shape shape{.kind = op.kind,
+                .dtype = plan.scenario.problem.dtype,
+                .heads = of.heads,
+                .head_size = of.head_size,
+                .value_size = of.value_size,
+                .variant = variant.name,
+                .fell_back = variant.fall_back.has_value(),
+                .tiles_s = variant.tiles_s,
+                .tiles = variant.tiles,
+                .by_model = variant.by_model};
+    if (shape.by_model) return shape;
+    const Tables tables = tables_for(shape, variant);
+    shape.tables = tables.family;
+    shape.speed = tables.speed;
+    shape.floor = tables.floor;
+    return shape;
+  }
+
+  template <class Table>
+  Table& table_of(std::vector<Table>& tables, const KernelTable& table) const {
+    const auto found =
+        std::find_if(tables.begin(), tables.end(), [&](const Table& t) { return t.takes(table); });
+    if (found != tables.end()) return *found;
+    return tables.emplace_back(table, hardware_, hardware_.burst.speed);
+  }
+
   Tables tables_for(const Shape& shape, const AttentionVariant& variant) const {
     std::optional<Tables> best;
     double best_distance = 0;
-    for (const SpeedTable& candidate : tables_) {
-      if (candidate.table->kind != shape.kind || candidate.table->dtype != shape.dtype) continue;
+    for (const WaveTimes& candidate : waves_) {
+      const KernelTable& table = *candidate.table;
+      if (table.kind != shape.kind || table.dtype != shape.dtype) continue;
       if (candidate.family == variant.family)
         return {variant.family, 1, variant.by_other_tiles ? Origin::extrapolated : Origin::measured};
       if (candidate.family == KernelFamily::foreign) {
         // On Hopper the portable kernels on tensor cores are slower than a library's, which are made for it.
         const bool slower = variant.family == KernelFamily::mma && tables_of_hopper();
+        // They say what our kernels take only where the file is meant to be of theirs.
+        const bool theirs = !hardware_.kernels_of.empty() && hardware_.kernels_of == table.variant;
         best = {candidate.family, slower ? relative_speed(shape.kind, variant.family, hardware_.rates) : 1,
-                slower              ? Origin::assumed
-                : variant.fall_back ? Origin::extrapolated
-                                    : Origin::measured};
+                slower                          ? Origin::assumed
+                : variant.fall_back || !theirs ? Origin::extrapolated
+                                                : Origin::measured};
         best_distance = -1;
         continue;
       }
@@ -159,7 +190,7 @@ class Costs {
       best = {candidate.family, speed, Origin::assumed};
       best_distance = distance;
     }
-    return best.value_or(Tables{});  // choose() says what is missing
+    return best.value_or(Tables{KernelFamily::foreign});  // choose() says what is missing
   }
 
   bool tables_of_hopper() const {
@@ -167,26 +198,24 @@ class Costs {
     return major == 9;
   }
 
-  struct Choice {
-    const SpeedTable* table = nullptr;
-    Origin floor = Origin::measured;
-  };
-
   // How far the head size of a table is from the call's, by FLOPs per pair; 0: the same.
   static double distance(const KernelTable& table, const Shape& shape) {
     if (table.head_size == shape.head_size && table.value_size == shape.value_size) return 0;
-    const double wanted = flops_per_pair(table.kind, shape.head_size, shape.value_size);
-    return 1 + std::abs(std::log(flops_per_pair(table.kind, table.head_size, table.value_size) / wanted));
+    return 1 + std::abs(std::log(scale_of(table, shape)));
+  }
+  static double scale_of(const KernelTable& table, const Shape& shape) {
+    return flops_per_pair(table.kind, shape.head_size, shape.value_size) /
+           flops_per_pair(table.kind, table.head_size, table.value_size);
   }
 
   // The tile heights that kernels for a call may have: the variant's own where a table names it, else those
   // of the tables of the nearest head size.
-  std::vector<int> heights(const Shape& shape, KernelFamily family) const {
+  std::vector<int> heights(const Shape& shape) const {
     std::vector<int> found;
     double nearest = std::numeric_limits<double>::infinity();
-    for (const SpeedTable& candidate : tables_) {
+    for (const WaveTimes& candidate : waves_) {
       const KernelTable& table = *candidate.table;
-      if (table.kind != shape.kind || table.dtype != shape.dtype || candidate.family != family) continue;
+      if (table.kind != shape.kind || table.dtype != shape.dtype || candidate.family != shape.tables) continue;
       const double away = distance(table, shape);
       if (away == 0 && table.variant == shape.variant) return {table.tile_rows};
       if (away > nearest) continue;
@@ -199,25 +228,36 @@ class Costs {
     return found;
   }
 
-  // The table of that mask, dtype and tile height, of the nearest head size. If there is none, the other
-  // mask's table, as an extrapolation.
-  Choice choose(const Shape& shape, bool causal, int tile_rows, KernelFamily family) const {
-    Choice best;
+  // The table of that mask and dtype of the call's tables, of the nearest head size. If there is none, the
+  // other mask's table, as an extrapolation. tile_rows: of that height; 0: of any.
+  template <class Table>
+  struct Choice {
+    const Table* table = nullptr;
+    Origin floor = Origin::measured;
+  };
+  template <class Table>
+  Choice<Table> choose(const std::vector<Table>& tables, const Shape& shape, bool causal,
+                       int tile_rows) const {
+    Choice<Table> best;
     double best_cost = 0;
-    for (const SpeedTable& candidate : tables_) {
+    for (const Table& candidate : tables) {
       const KernelTable& table = *candidate.table;
-      if (table.kind != shape.kind || table.dtype != shape.dtype || table.tile_rows != tile_rows ||
-          candidate.family != family)
+      if (table.kind != shape.kind || table.dtype != shape.dtype || candidate.family != shape.tables ||
+          (tile_rows > 0 && table.tile_rows != tile_rows))
         continue;
       const double cost = distance(table, shape) + (table.causal != causal ? 0.5 : 0);
       if (best.table != nullptr && cost >= best_cost) continue;
       best_cost = cost;
       best = {&candidate, cost > 0 ? Origin::extrapolated : Origin::measured};
     }
-    if (best.table != nullptr) return best;
+    if (best.table == nullptr) throw_missing(shape);
+    return best;
+  }
+
+  [[noreturn]] void throw_missing(const Shape& shape) const {
     const std::string kind(name(shape.kind));
     std::string there;
-    for (const SpeedTable& candidate : tables_) {
+    for (const WaveTimes& candidate : waves_) {
       const std::string dtype(name(candidate.table->dtype));
       if (candidate.table->kind != shape.kind || there.find(dtype) != std::string::npos) continue;
       there += (there.empty() ? "dtype=" : ", dtype=") + dtype;
@@ -249,79 +289,126 @@ class Costs {
     KernelCost cost;
     cost.seconds = shape.tiles_s;
     cost.origin = family == KernelFamily::general ? Origin::assumed : Origin::extrapolated;
-    const Waves waves = waves_of(std::max(shape.tiles, 1.0), hardware_.gpu.sms);
+    fill_waves(std::max(shape.tiles, 1.0), cost);
+    return cost;
+  }
+
+  void fill_waves(double tiles, KernelCost& cost) const {
+    const Waves waves = waves_of(tiles, hardware_.gpu.sms);
     cost.waves = waves.count;
     cost.tail_sms = waves.tail_sms;
     cost.useful_sms = hardware_.gpu.sms;
-    return cost;
   }
 
   // Of several tile heights that nobody chose between the fastest is taken.
   KernelCost computed(const Shape& shape, std::span<const Segment> segments,
                       const AttentionVariant& variant) const {
     if (shape.by_model) return modelled(shape, variant.family);
-    const Tables tables = tables_for(shape, variant);
     std::optional<KernelCost> best;
-    for (const int tile_rows : heights(shape, tables.family)) {
-      const bool own = variant.tiles_s > 0 && tables.family == variant.family;
-      KernelCost cost = computed(shape, segments, tile_rows, tables.family, own);
-      cost.seconds /= tables.speed;
-      cost.origin = worst(cost.origin, tables.floor);
-      if (!best || cost.seconds < best->seconds) best = cost;
+    // Tables of kernels of ours of the family that takes the call, whose tiles are known.
+    if (variant.tiles_s > 0 && shape.tables == variant.family) {
+      best = by_tiles(shape, segments);
+    } else {
+      for (const int tile_rows : heights(shape)) {
+        const KernelCost cost = by_waves(shape, segments, tile_rows);
+        if (!best || cost.seconds < best->seconds) best = cost;
+      }
     }
+    best->seconds /= shape.speed;
+    best->parts.raise(shape.floor);
+    best->parts.scale(best->parts.total() > 0 ? best->seconds / best->parts.total() : 0);
+    best->origin = best->parts.most();
+    best->persistent = shape.tables == KernelFamily::hopper;
     return *best;
   }
 
-  // `own`: the tables are of kernels of ours of the family that takes the call, whose tiles are known.
-  KernelCost computed(const Shape& shape, std::span<const Segment> segments, int tile_rows,
-                      KernelFamily family, bool own) const {
-    const bool backward = shape.kind == OpKind::attend_backward;
+  KernelCost by_tiles(const Shape& shape, std::span<const Segment> segments) const {
+    const auto causal = choose(ratios_, shape, true, 0), full = choose(ratios_, shape, false, 0);
+    const auto at = [&](const Choice<TileRatios>& choice) {
+      return [&shape, choice](double met) {
+        const TileRatio ratio = choice.table->at(met, shape.tiles);
+        return TileRatio{ratio.of_model, worst(ratio.origin, choice.floor)};
+      };
+    };
+    double all_pairs = 0;
+    for (const Segment& segment : segments) all_pairs += live_pairs(segment);
     KernelCost cost;
-    cost.origin = Origin::measured;
-    double blocks = own ? shape.tiles : 0, all_pairs = 0;
-    for (const Segment& segment : segments) {
-      all_pairs += live_pairs(segment);
-      if (own) continue;
-      blocks += blocks_of(backward ? segment.k_count : segment.q_count, shape.heads, std::max(tile_rows, 1));
-    }
-    const int sms = hardware_.gpu.sms;
-    const Waves waves = waves_of(blocks, sms);
-    // Only a batch of equal squares is what a point of the table was measured on.
-    const bool alike = std::all_of(segments.begin(), segments.end(), [&](const Segment& segment) {
-      return segment.q_count == segments.front().q_count &&
-             live_pairs(segment) == live_pairs(segments.front());
-    });
-    double busy_s = 0;
+    const bool squares = are_squares(segments);
     for (const Segment& segment : segments) {
       const double pairs = live_pairs(segment);
       if (pairs <= 0) continue;
-      const Choice choice = choose(shape, is_masked(segment), tile_rows, family);
-      const auto queries = static_cast<double>(segment.q_count), keys = static_cast<double>(segment.k_count);
-      const double rows = choice.table->table->both_sides ? (queries + keys) / 2 : queries;
-      const Speed speed = choice.table->speed(pairs / rows, blocks);
-      const double flops = pairs * static_cast<double>(shape.heads) *
-                           flops_per_pair(shape.kind, shape.head_size, shape.value_size);
-      busy_s += own ? shape.tiles_s * pairs / all_pairs / speed.of_model : flops / speed.flops_s;
-      cost.persistent |= choice.table->family == KernelFamily::hopper;
-      cost.origin = worst(cost.origin, worst(choice.floor, speed.origin));
-      if (!is_square(segment) || !alike) cost.origin = worst(cost.origin, Origin::interpolated);
+      const double own_s = shape.tiles_s * pairs / all_pairs;
+      TableWalk(segment, TableWalk::Rows::queries).read(at(causal), at(full), [&](const TileRatio& ratio, double weight) {
+        const double seconds = weight * own_s / ratio.of_model;
+        cost.seconds += seconds;
+        cost.parts.add(squares ? ratio.origin : worst(ratio.origin, Origin::interpolated), seconds);
+      });
     }
-    cost.seconds = own ? busy_s : busy_s / waves.fill;
-    cost.waves = waves.count;
-    cost.tail_sms = waves.tail_sms;
-    cost.useful_sms = sms;
+    fill_waves(shape.tiles, cost);
     return cost;
   }
 
-  static bool is_masked(const Segment& segment) {
-    const auto rectangle = static_cast<double>(segment.q_count) * static_cast<double>(segment.k_count);
-    return live_pairs(segment) < rectangle;
+  KernelCost by_waves(const Shape& shape, std::span<const Segment> segments, int tile_rows) const {
+    const auto causal = choose(waves_, shape, true, tile_rows), full = choose(waves_, shape, false, tile_rows);
+    const bool both = causal.table->table->both_sides;
+    const auto walk_of = [&](const Segment& segment) {
+      return TableWalk(segment, both             ? TableWalk::Rows::both
+                                : shape.by_key() ? TableWalk::Rows::keys
+                                                 : TableWalk::Rows::queries);
+    };
+    std::vector<SegmentTiles> all;
+    double tiles = 0;
+    for (const Segment& segment : segments) {
+      if (live_pairs(segment) <= 0) continue;
+      const std::int64_t rows = shape.by_key() ? segment.k_count : segment.q_count;
+      all.push_back({.tiles = blocks_of(rows, shape.heads, std::max(tile_rows, 1)),
+                     .walk = walk_of(segment),
+                     .causal = causal.table,
+                     .full = full.table,
+                     .causal_floor = causal.floor,
+                     .full_floor = full.floor,
+                     .causal_scale = scale_of(*causal.table->table, shape),
+                     .full_scale = scale_of(*full.table->table, shape)});
+      tiles += all.back().tiles;
+    }
+    KernelCost cost;
+    fill_waves(tiles, cost);
+    if (all.empty()) return cost;
+    const TableWalk walk = all.front().walk;
+    const WaveTimes& table = walk.unmasked < 1 ? *causal.table : *full.table;
+    cost.seconds = launch_s(std::move(all), hardware_.gpu.sms, cost.parts);
+    if (cost.parts.total() <= 0) cost.parts.add(Origin::measured, cost.seconds);  // the launch alone
+    if (!are_squares(segments) || !table.is_point(walk.met, tiles)) cost.parts.raise(Origin::interpolated);
+    return cost;
   }
-  // The shapes that tables are measured on: everything, or aligned causal.
-  static bool is_square(const Segment& segment) {
-    const double pairs = live_pairs(segment);
-    return segment.q_count == segment.k_count &&
-           (pairs == square_pairs(segment.q_count, false) || pairs == square_pairs(segment.q_count, true));
+
+  // Whether they are what a point of a table is measured on: a batch of equal squares, full or causal.
+  static bool are_squares(std::span<const Segment> segments) {
+    return std::all_of(segments.begin(), segments.end(), [&](const Segment& segment) {
+      const double pairs = live_pairs(segment);
+      return segment.q_count == segments.front().q_count && pairs == live_pairs(segments.front()) &&
+             segment.q_count == segment.k_count &&
+             (pairs == square_pairs(segment.q_count, false) || pairs == square_pairs(segment.q_count, true));
+    });
+  }
+
+  // What nobody measured does not move its operands faster than memory does; what somebody did may have
+  // found them in the L2 cache.
+  void hold_to_memory(double bytes, KernelCost& cost) const {
+    const double least_s = bytes / hardware_.gpu.copy_bytes_s;
+    if (cost.seconds >= least_s) return;
+    cost.seconds = least_s;
+    cost.origin = worst(hardware_.gpu.provenance.origin, Origin::extrapolated);
+    cost.parts = {};
+  }
+
+  // Launches of ours beside the kernel's own.
+  void add_launches(const Plan& plan, const CallConverter& calls, const Operation& op,
+                    const AttentionVariant& variant, KernelCost& cost) const {
+    using enum Operand;
+    if (variant.casts_dq) add_rowwise(plan, calls, op, OpKind::cast, {dq, rounded_dq}, cost);
+    if (variant.casts_dkv) add_rowwise(plan, calls, op, OpKind::cast, {dk, dv, rounded_dk, rounded_dv}, cost);
+    if (variant.computes_delta) add_rowwise(plan, calls, op, OpKind::row_dot, {dout, out, delta}, cost);
   }
 
   // What add and merge read back is traffic that the tables do not contain; max raises a few numbers only.
@@ -331,8 +418,9 @@ class Costs {
       if (access.mode == WriteMode::add || access.mode == WriteMode::merge)
         bytes += view_bytes(rank, rank.views[access.view], plan.scenario.problem.dtype);
     if (bytes == 0) return;
-    cost.seconds += static_cast<double>(bytes) / hardware_.gpu.copy_bytes_s;
-    cost.origin = worst(cost.origin, worst(hardware_.gpu.provenance.origin, Origin::interpolated));
+    const double seconds = static_cast<double>(bytes) / hardware_.gpu.copy_bytes_s;
+    cost.seconds += seconds;
+    cost.parts.add(worst(hardware_.gpu.provenance.origin, Origin::interpolated), seconds);
   }
 
   // A kernel that only stores, and one for each result that is to be added or merged.
@@ -343,7 +431,7 @@ class Costs {
       const std::int64_t bytes = view_bytes(rank, rank.views[access.view], plan.scenario.problem.dtype);
       const KernelCost more = rowwise_(plan, kind, 3 * bytes);
       cost.seconds += more.seconds;
-      cost.origin = worst(cost.origin, more.origin);
+      cost.parts.add(more.origin, more.seconds);
     }
   }
 
@@ -355,14 +443,15 @@ class Costs {
       bytes += view_bytes(calls.plan(), calls.plan().view_of(op, each), plan.scenario.problem.dtype);
     const KernelCost more = rowwise_(plan, kind, bytes);
     cost.seconds += more.seconds;
-    cost.origin = worst(cost.origin, more.origin);
+    cost.parts.add(more.origin, more.seconds);
   }
 
   const Hardware& hardware_;
   ClockLift lift_;
   RowwiseCost rowwise_;
   AttentionVariants variants_;
-  std::vector<SpeedTable> tables_;
+  std::vector<WaveTimes> waves_;    // of all tables
+  std::vector<TileRatios> ratios_;  // of those of kernels of ours
   std::unordered_map<Asked, KernelCost, Hash> remembered_;
 };
 

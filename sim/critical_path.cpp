@@ -7,12 +7,14 @@ namespace cplab {
 
 void add_parts(OriginSeconds& sum, double seconds, const OperationTime& time, const Cause& cause) {
   const double lost = seconds * static_cast<double>(cause.lost_share);
-  if (lost > 0) {
-    sum.add(time.origin, lost);
-    sum.add(cause.base, seconds - lost);
-  } else {
-    sum.add(time.origin, seconds);
+  double shares = 0;
+  for (std::size_t n = 0; n < cause.shares.size(); ++n) {
+    sum.seconds[n] += (seconds - lost) * static_cast<double>(cause.shares[n]);
+    shares += static_cast<double>(cause.shares[n]);
   }
+  sum.add(cause.lost_origin, lost);
+  // What the shares leave: all of it where there are none, else their rounding.
+  sum.add(time.origin, (seconds - lost) * (1 - shares));
 }
 
 void UseSeconds::add(OpKind kind, double s) {

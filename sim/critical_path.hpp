@@ -1,6 +1,7 @@
 // Which chain of operations determines the end of a simulation, and how much of its time has which origin.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -26,13 +27,14 @@ struct Cause {
   std::int32_t peer_rank = -1;
   std::uint32_t peer_operation = no_operation;
   double begin_us = -1;
-  // A kernel: the share of its time that it lost to communication beside it. That part is of the origin of
-  // OperationTime (the worst of all), the rest of this one.
+  // A kernel: the share of its time that it lost to communication beside it, and where that is from; of the
+  // rest how much is of which origin. All 0: everything is of the origin of OperationTime.
   float lost_share = 0;
-  Origin base = Origin::measured;
+  Origin lost_origin = Origin::measured;
+  std::array<float, 4> shares{};
 };
 
-// `seconds` of an operation, divided by origin.
+// `seconds` of an operation, divided by origin. OperationTime says where most of a kernel's time is from.
 void add_parts(OriginSeconds& sum, double seconds, const OperationTime& time, const Cause& cause);
 
 // Times and causes of all operations, rank after rank; first[r] is where rank r begins.

@@ -220,6 +220,8 @@ void Engine::start_kernel(OpRef ref) {
   const Operation& op = operation(ref);
   const KernelCost cost = kernel_cost_(plan_, calls_[ref.rank], op);
   time(ref).origin = cost.origin;
+  for (std::size_t n = 0; n < cost.parts.seconds.size(); ++n)
+    cause(ref).shares[n] = static_cast<float>(cost.parts.share(static_cast<Origin>(n)));
   if (cost.seconds <= 0) {
     finish(ref);
   } else if (op.lane.kind == LaneKind::copy && op.kind == OpKind::copy) {
@@ -239,9 +241,11 @@ void Engine::handle(std::uint32_t rank) {
       const double duration_us = now_us() - time(ref).start_s * us_per_s;
       if (event.lost_us > 0 && duration_us > 0) {
         cause(ref).lost_share = static_cast<float>(std::min(1.0, event.lost_us / duration_us));
-        cause(ref).base = event.origin;
+        cause(ref).lost_origin = worst(event.origin, event.lost_origin);
+        OriginSeconds parts;
+        add_parts(parts, duration_us, time(ref), cause(ref));
+        time(ref).origin = parts.most();
       }
-      time(ref).origin = event.lost_us > 0 ? worst(event.origin, event.lost_origin) : event.origin;
       finish(ref);
       continue;
     }

@@ -8,6 +8,7 @@
 
 #include "sim/attention_cost.hpp"
 #include "sim/linear_cost.hpp"
+#include "sim/table_walk.hpp"
 #include "sim/waves.hpp"
 
 namespace cplab {
@@ -48,6 +49,7 @@ class StandardCost {
     if (cost.seconds >= gpu.least_kernel_s) return cost;
     cost.seconds = gpu.least_kernel_s;
     cost.origin = worst(cost.origin, gpu.least_kernel_origin);
+    cost.parts = {};
     return cost;
   }
 
@@ -89,6 +91,11 @@ class StandardCost {
 };
 
 }  // namespace
+
+double point_flops(const KernelTable& table, const KernelPoint& point) {
+  return square_pairs(point.sequence, table.causal) * static_cast<double>(point.batch * point.heads) *
+         flops_per_pair(table.kind, table.head_size, table.value_size);
+}
 
 KernelCostFunction standard_kernel_cost(const Hardware& hardware, ClockLift lift) {
   const auto standard = std::make_shared<StandardCost>(hardware, std::move(lift));

@@ -20,9 +20,11 @@ struct KernelCost {
   int waves = 1;
   int tail_sms = 1;
   int useful_sms = 1;
-  Origin origin = Origin::assumed;
+  Origin origin = Origin::assumed;  // of most of its time
   bool persistent = false;
   bool shares = false;
+  // How much of `seconds` is of which origin, where it is made of several; all 0: all is of `origin`.
+  OriginSeconds parts = {};
 };
 
 // The work of a point of a table of attend or attend_backward.

@@ -31,15 +31,6 @@ struct SimulateOptions {
   std::function<void(std::int64_t done, std::int64_t all)> progress = {};
 };
 
-// Seconds by origin.
-struct OriginSeconds {
-  std::array<double, 4> seconds{};
-  void add(Origin origin, double s) { seconds[static_cast<std::size_t>(origin)] += s; }
-  double of(Origin origin) const { return seconds[static_cast<std::size_t>(origin)]; }
-  double total() const { return seconds[0] + seconds[1] + seconds[2] + seconds[3]; }
-  double share(Origin origin) const { return total() > 0 ? of(origin) / total() : 0; }
-};
-
 // Seconds by what an operation uses: attention kernels, the other kernels, links, or the host alone.
 struct UseSeconds {
   double attention = 0, other_kernels = 0, communication = 0, host = 0;

@@ -105,7 +105,7 @@ constexpr const char* softmax_families[] = {"ring",         "all_gather",   "all
 }  // namespace
 
 Machine::Machine(const std::string& name_, Hardware hardware_)
-    : name(name_), hardware(std::move(hardware_)), cost(standard_kernel_cost(hardware)) {}
+    : name(name_), hardware(std::move(hardware_)), cost(standard_kernel_cost(hardware)), variants(hardware, true) {}
 
 const std::vector<const Machine*>& machines() {
   static const auto all = [] {
@@ -307,6 +307,19 @@ double Priced::kernels_s(std::size_t rank) const {
   return sum;
 }
 
+double Priced::tiles_s(std::size_t rank) const {
+  double sum = 0;
+  for (std::size_t i = 0; i < kernels[rank].size(); ++i)
+    sum += tiles[rank][i] > 0 ? tiles[rank][i] : kernels[rank][i].seconds;
+  return sum;
+}
+
+double Priced::longest_tiles_s() const {
+  double longest = 0;
+  for (std::size_t rank = 0; rank < kernels.size(); ++rank) longest = std::max(longest, tiles_s(rank));
+  return longest;
+}
+
 double Priced::longest_s() const {
   double longest = 0;
   for (std::size_t rank = 0; rank < kernels.size(); ++rank) longest = std::max(longest, kernels_s(rank));
@@ -314,13 +327,22 @@ double Priced::longest_s() const {
 }
 
 Priced priced(const Scenario& scenario, const Machine& machine) {
-  Priced result{build_plan(scenario), {}, 0};
+  Priced result{build_plan(scenario), {}, 0, {}, {}};
   for (const RankPlan& rank : result.plan.ranks) {
     const CallConverter calls(rank, scenario.problem.dtype, scenario.problem.slopes);
     std::vector<KernelCost>& costs = result.kernels.emplace_back();
+    auto& tiles = result.tiles.emplace_back();
+    auto& names = result.names.emplace_back();
     for (const Operation& op : rank.operations) {
       const bool kernel = !is_communication(op.kind) && op.kind != OpKind::host_sync;
       costs.push_back(kernel ? machine.cost(result.plan, calls, op) : KernelCost{});
+      tiles.push_back(0);
+      names.push_back({});
+      if (has_square_points(op.kind)) {
+        const AttentionVariant& v = machine.variants.of(calls, op, reserved_sms(scenario.schedule, machine.hardware.gpu.sms));
+        tiles.back() = v.tiles_s;
+        names.back() = v.name;
+      }
     }
     result.peak_bytes = std::max(result.peak_bytes, plan_memory(rank).live_peak_bytes);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/plan.hpp"
+#include "sim/attention_variant.hpp"
 #include "sim/hardware.hpp"
 #include "sim/kernel_cost.hpp"
 #include "sim/simulate.hpp"
@@ -19,6 +20,7 @@ struct Machine {
   std::string name;  // of its file
   Hardware hardware;
   KernelCostFunction cost;
+  mutable AttentionVariants variants;
 
   explicit Machine(const std::string& name, Hardware hardware);
   Machine(const Machine&) = delete;
@@ -61,6 +63,11 @@ struct Priced {
   // By rank: what each operation costs alone; nothing for communication.
   std::vector<std::vector<KernelCost>> kernels;
   std::int64_t peak_bytes = 0;  // of the worst rank
+  // Of attention kernels of ours that have tables: what the model of tiles says, and their name.
+  std::vector<std::vector<double>> tiles;
+  std::vector<std::vector<std::string_view>> names;
+  double tiles_s(std::size_t rank) const;  // kernels, with the model's time for those that have one
+  double longest_tiles_s() const;
 
   double kernels_s(std::size_t rank) const;  // of all operations of a rank together
   double longest_s() const;                  // of the rank with the most

@@ -37,7 +37,7 @@ std::string first_ops(const Priced& p) {
   for (std::size_t i = 0; i < p.kernels[0].size() && n < 6; ++i) {
     if (p.kernels[0][i].seconds <= 0) continue;
     ++n;
-    text += std::string(name(p.plan.ranks[0].operations[i].kind)) + " " + std::to_string(p.kernels[0][i].seconds * 1e6) + " ";
+    text += (p.names[0][i].empty() ? std::string(name(p.plan.ranks[0].operations[i].kind)) : "[" + std::string(p.names[0][i]) + " M " + std::to_string(p.tiles[0][i] * 1e6) + "]") + " " + std::to_string(p.kernels[0][i].seconds * 1e6) + " ";
   }
   return text;
 }
@@ -51,8 +51,9 @@ void compare(const std::string& rule, const Drawn& d, const Scenario& slow, cons
   const Machine& machine = *d.machine;
   const Machine& other = fast_machine ? *fast_machine : machine;
   const Priced a = priced(slow, machine), b = priced(fast, other);
-  const auto text = [&] { return options_of({slow, &machine}) + " || " + options_of({fast, &other}) + " :: " + first_ops(a) + " :: " + first_ops(b); };
+  const auto text = [&] { return options_of({slow, &machine}) + " || " + options_of({fast, &other}) + " tiles ratio " + std::to_string(a.longest_tiles_s() / b.longest_tiles_s()) + " :: " + first_ops(a) + " :: " + first_ops(b); };
   need(rule + " kernels", a.longest_s(), b.longest_s(), text);
+  need(rule + " by tiles", a.longest_s() / b.longest_s(), std::min(1.0, a.longest_tiles_s() / b.longest_tiles_s()), text);
   need(rule + " time", simulated_s(a, machine), simulated_s(b, other), text);
 }
 

@@ -1,8 +1,8 @@
-// Speeds of attention kernels from measured tables, and between their points.
+// How far the model of tiles is from the times of our own kernels, at the points of measured tables and
+// between them.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <vector>
 
@@ -11,25 +11,19 @@
 
 namespace cplab {
 
-// Thread blocks of a launch without a list of tiles.
-double blocks_of(std::int64_t rows, std::int64_t heads, int tile_rows);
-// Live pairs of the squares that tables are measured on.
-double square_pairs(std::int64_t sequence, bool causal);
-
-// Of a kernel with all multiprocessors busy; `of_model`: the time of the model of tiles over the measured one
-// (0: not of ours).
-struct Speed {
-  double flops_s = 0, of_model = 0;
+// The time of the model of tiles over the measured one.
+struct TileRatio {
+  double of_model = 1;
   Origin origin = Origin::measured;
 };
 
-// All tables of one kind, family, dtype, head size, mask and tile height: speeds by keys per query row (or
-// its mean with queries per key, KernelTable::both_sides, the same of a square), then by thread blocks.
+// All tables of one kind, family, dtype, head size and mask: ratios by keys per query row, then by tiles.
+// Kernels of all tile heights are in one, so that where another height is taken the ratio does not jump.
 // `burst`: speed at the highest clock over that under load. What is passed must outlive it; one thread at a
 // time.
-class SpeedTable {
+class TileRatios {
  public:
-  SpeedTable(const KernelTable& first, const Hardware& hardware, double burst)
+  TileRatios(const KernelTable& first, const Hardware& hardware, double burst)
       : table(&first), family(family_of(first)), hardware_(&hardware), burst_(burst) {}
 
   const KernelTable* table;  // the first of them
@@ -40,7 +34,7 @@ class SpeedTable {
 
   // Linear in log x between points, constant outside. The origin is the worst of the points in use, and
   // interpolated between two, extrapolated outside.
-  Speed speed(double keys_per_row, double blocks) const;
+  TileRatio at(double keys_per_row, double tiles) const;
 
  private:
   void read(const KernelTable&) const;
@@ -49,7 +43,7 @@ class SpeedTable {
   double burst_;
   std::vector<const KernelTable*> tables_;
   mutable std::size_t read_ = 0;  // of them: cutting their points into tiles takes time
-  mutable std::map<double, std::map<double, Speed>> speeds_;
+  mutable std::map<double, std::map<double, TileRatio>> ratios_;
 };
 
 }  // namespace cplab

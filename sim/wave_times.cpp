@@ -1,0 +1,124 @@
+// See wave_times.hpp.
+#include "sim/wave_times.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "sim/waves.hpp"
+
+namespace cplab {
+
+WaveTimes::WaveTimes(const KernelTable& first, const Hardware& hardware, double burst)
+    : table(&first),
+      family(family_of(first)),
+      launch_s(hardware.gpu.least_kernel_s),
+      hardware_(&hardware),
+      burst_(burst) {}
+
+bool WaveTimes::takes(const KernelTable& t) const {
+  return t.kind == table->kind && t.dtype == table->dtype && t.head_size == table->head_size &&
+         t.value_size == table->value_size && t.causal == table->causal && t.tile_rows == table->tile_rows &&
+         t.both_sides == table->both_sides && family_of(t) == family;
+}
+
+// A table of another GPU's multiprocessors: a wave of theirs takes as long as one of the file's.
+void WaveTimes::add(const KernelTable& t) {
+  const int own_sms = t.sms > 0 ? t.sms : hardware_->gpu.sms;
+  const Origin origin =
+      worst(t.provenance.origin, own_sms == hardware_->gpu.sms ? Origin::measured : Origin::extrapolated);
+  for (const KernelPoint& point : t.points) {
+    const double met = square_pairs(point.sequence, t.causal) / static_cast<double>(point.sequence);
+    const double tiles = blocks_of(point.sequence, point.batch * point.heads, t.tile_rows);
+    const double seconds = t.sustained ? point.seconds : point.seconds * burst_;
+    launch_s = std::min(launch_s, seconds);
+    tiles_[met].push_back(tiles);
+    // Of two equal points the first counts.
+    points_[met].try_emplace(waves_of(tiles, own_sms).count, Estimate{seconds, origin});
+  }
+}
+
+bool WaveTimes::is_point(double met, double tiles) const {
+  const auto at = point_at_or_above(tiles_, met);
+  return lies_at(tiles_, at, met) && std::find(at->second.begin(), at->second.end(), tiles) != at->second.end();
+}
+
+Estimate WaveTimes::waves_at(const ByWaves& points, double waves) const {
+  const auto above = point_at_or_above(points, waves);
+  const auto own = [&](const ByWaves::value_type& point) { return point.second.seconds - launch_s; };
+  if (lies_at(points, above, waves)) return {own(*above), above->second.origin};
+  if (above == points.begin() || above == points.end()) {
+    const auto& nearest = above == points.end() ? *points.rbegin() : *above;
+    return {own(nearest) * waves / nearest.first, worst(nearest.second.origin, Origin::interpolated)};
+  }
+  const auto& low = *std::prev(above);
+  return {own(low) + (own(*above) - own(low)) * (waves - low.first) / (above->first - low.first),
+          worst(worst(low.second.origin, above->second.origin), Origin::interpolated)};
+}
+
+Estimate WaveTimes::waves_s(double met, double waves) const {
+  const auto above = point_at_or_above(points_, met);
+  if (lies_at(points_, above, met)) return waves_at(above->second, waves);
+  const auto in_proportion = [&](const auto& point) {
+    const Estimate at = waves_at(point.second, waves);
+    return Estimate{at.seconds * met / point.first, worst(at.origin, Origin::extrapolated)};
+  };
+  if (above == points_.end()) return in_proportion(*points_.rbegin());
+  const bool below_all = above == points_.begin();
+  const auto high = below_all ? std::next(above) : above;
+  if (high == points_.end()) return in_proportion(*above);
+  const auto low = std::prev(high);
+  const Estimate a = waves_at(low->second, waves), b = waves_at(high->second, waves);
+  const double slope = (b.seconds - a.seconds) / (high->first - low->first);
+  if (below_all && a.seconds < slope * low->first) return in_proportion(*low);
+  return {a.seconds + slope * (met - low->first),
+          worst(worst(a.origin, b.origin), below_all ? Origin::extrapolated : Origin::interpolated)};
+}
+
+double SegmentTiles::waves_s(double waves, OriginSeconds* parts) const {
+  double sum = 0;
+  const auto with = [&](const WaveTimes* table, double scale, Origin floor) {
+    return [=](double met) {
+      const Estimate at = table->waves_s(met, waves);
+      return Estimate{scale * at.seconds, worst(floor, at.origin)};
+    };
+  };
+  walk.read(with(causal, causal_scale, causal_floor), with(full, full_scale, full_floor),
+            [&](const Estimate& at, double weight) {
+              sum += weight * at.seconds;
+              if (parts) parts->add(at.origin, weight * at.seconds);
+            });
+  return sum;
+}
+
+double launch_s(std::vector<SegmentTiles> segments, int sms, OriginSeconds& parts) {
+  double tiles = 0, launch = 0;
+  for (const SegmentTiles& segment : segments) {
+    tiles += segment.tiles;
+    launch = std::max({launch, segment.causal->launch_s, segment.full->launch_s});
+  }
+  const double waves = waves_of(tiles, sms).count;
+  struct Kind {
+    double wave_s;
+    const SegmentTiles* tiles;
+  };
+  std::vector<Kind> kinds;
+  for (const SegmentTiles& segment : segments) kinds.push_back({segment.waves_s(waves), &segment});
+  std::stable_sort(kinds.begin(), kinds.end(), [](const Kind& a, const Kind& b) { return a.wave_s > b.wave_s; });
+  double sum = launch, before = 0;
+  tiles = 0;
+  for (const Kind& kind : kinds) {
+    tiles += kind.tiles->tiles;
+    const double now = std::ceil(tiles / sms);
+    if (now <= before) continue;
+    OriginSeconds own;
+    const double its_s = kind.tiles->waves_s(now, &own) - (before > 0 ? kind.tiles->waves_s(before) : 0);
+    for (std::size_t n = 0; n < own.seconds.size(); ++n)
+      parts.seconds[n] += own.total() > 0 ? its_s * own.seconds[n] / own.total() : 0;
+    sum += its_s;
+    before = now;
+  }
+  return sum;
+}
+
+}  // namespace cplab

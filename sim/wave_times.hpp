@@ -1,0 +1,67 @@
+// Times of attention kernels of which no more is known than a table: a library's, or a family's whose tiles
+// are not those of the call.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "sim/attention_variant.hpp"
+#include "sim/hardware.hpp"
+#include "sim/kernel_cost.hpp"
+#include "sim/table_walk.hpp"
+
+namespace cplab {
+
+// All tables of one kind, family, dtype, head size, mask and tile height, as times of whole waves of tiles:
+// a tile of few rows takes as long as one of all, and a wave that is not full as long as a full one. A launch
+// is `launch_s` and its waves. What is passed must outlive it; one thread at a time.
+class WaveTimes {
+ public:
+  WaveTimes(const KernelTable& first, const Hardware& hardware, double burst);
+
+  const KernelTable* table;  // the first of them
+  KernelFamily family;
+  double launch_s = 0;  // the least kernel, or the shortest time of the tables
+
+  bool takes(const KernelTable&) const;
+  void add(const KernelTable& t);
+
+  // Seconds of so many waves, without the launch, of tiles whose rows walk over so many of the other side.
+  // At the waves of a point linear in `met` between points, above the last in proportion, below the first on
+  // the line of the first two (in proportion, if that meets no time above 0). At equal `met` linear in waves
+  // between points, in proportion outside. So it grows with both where points do.
+  Estimate waves_s(double met, double waves) const;
+  // Whether that many tiles are what a point was measured on.
+  bool is_point(double met, double tiles) const;
+
+ private:
+  using ByWaves = std::map<double, Estimate>;  // with the launch
+
+  Estimate waves_at(const ByWaves&, double waves) const;
+
+  const Hardware* hardware_;
+  double burst_;
+  std::map<double, ByWaves> points_;
+  std::map<double, std::vector<double>> tiles_;  // of points, by `met`
+};
+
+// The tiles of a segment, all heads together.
+struct SegmentTiles {
+  double tiles = 0;
+  TableWalk walk;
+  const WaveTimes* causal = nullptr;  // the tables of either mask
+  const WaveTimes* full = nullptr;
+  Origin causal_floor = Origin::measured, full_floor = Origin::measured;  // of another mask or head size
+  double causal_scale = 1, full_scale = 1;  // FLOPs of a pair over those of the table's
+
+  // Without the launch; adds to `parts`, if there are any, by the origins of what it is made of.
+  double waves_s(double waves, OriginSeconds* parts = nullptr) const;
+};
+
+// The time of a launch on `sms` multiprocessors, the tiles that take longest first: as many waves are of the
+// longest as these fill, the rest of a wave is of the next, and takes as long. So the order of segments does
+// not count, and a launch takes no longer than two that have its tiles. Origins are left to the caller.
+double launch_s(std::vector<SegmentTiles> segments, int sms, OriginSeconds& parts);
+
+}  // namespace cplab
