@@ -350,19 +350,14 @@ class Costs {
 
   KernelCost by_waves(const Shape& shape, std::span<const Segment> segments, int tile_rows) const {
     const auto causal = choose(waves_, shape, true, tile_rows), full = choose(waves_, shape, false, tile_rows);
-    const bool both = causal.table->table->both_sides;
-    const auto walk_of = [&](const Segment& segment) {
-      return TableWalk(segment, both             ? TableWalk::Rows::both
-                                : shape.by_key() ? TableWalk::Rows::keys
-                                                 : TableWalk::Rows::queries);
-    };
+    const auto cut = causal.table->table->both_sides ? TableWalk::Rows::both
+                     : shape.by_key()                ? TableWalk::Rows::keys
+                                                     : TableWalk::Rows::queries;
     std::vector<SegmentTiles> all;
     double tiles = 0;
-    for (const Segment& segment : segments) {
-      if (live_pairs(segment) <= 0) continue;
-      const std::int64_t rows = shape.by_key() ? segment.k_count : segment.q_count;
-      all.push_back({.tiles = blocks_of(rows, shape.heads, std::max(tile_rows, 1)),
-                     .walk = walk_of(segment),
+    for (const TableWalk& walk : walks_of(segments, cut)) {
+      all.push_back({.tiles = blocks_of(walk.rows, shape.heads, std::max(tile_rows, 1)),
+                     .walk = walk,
                      .causal = causal.table,
                      .full = full.table,
                      .causal_floor = causal.floor,

@@ -130,15 +130,16 @@ KernelCost LinearCost::operator()(const CallConverter& calls, const Operation& o
                                       [](const Point& point, double t) { return point.extent < t; });
   const bool outside = above == points.end() || (above == points.begin() && above->extent > extent);
   const Point& high = above == points.end() ? points.back() : *above;
-  double factor = high.factor;  // outside, or of another shape of this extent
+  double seconds = cost.seconds * high.factor;  // outside, or of another shape of this extent
   Origin of_points = high.origin;
   if (!outside && high.extent > extent) {
+    // Of the time, not of the factor: that may fall by more than the roofline grows.
     const Point& low = *std::prev(above);
-    factor = low.factor +
-             (high.factor - low.factor) * std::log(extent / low.extent) / std::log(high.extent / low.extent);
+    const double fraction = std::log(extent / low.extent) / std::log(high.extent / low.extent);
+    seconds = low.seconds * std::pow(high.seconds / low.seconds, fraction);
     of_points = worst(of_points, low.origin);
   }
-  cost.seconds *= factor;
+  cost.seconds = seconds;
   cost.origin = worst(of_points, exact && !outside ? Origin::interpolated : Origin::extrapolated);
   return cost;
 }

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <span>
+#include <vector>
 
 #include "plan/live_pairs.hpp"
 #include "sim/hardware.hpp"
@@ -38,23 +40,27 @@ inline double square_pairs(std::int64_t sequence, bool causal) {
   return causal ? s * (s + 1) / 2 : s * s;
 }
 
-// A segment's rows of one side, which are cut into tiles, and what these walk over on the other side: `met`
-// of `reach` rows, in the mean. unmasked: 1 where all are met; 0 where no more are than in a causal square,
-// of which a row meets (reach + 1) / 2. Between the two a segment is as if so much of it were unmasked and
-// the rest a causal square: that is what its blocks are, and a table of either mask is met at its own shape.
+// Rows of one side, which are cut into tiles, and what they walk over on the other side: `met` of `reach`
+// rows, in the mean. unmasked: 1 where all are met; 0 where no more are than in a causal square, of which a
+// row meets (reach + 1) / 2. Between the two it is as if so much of it were unmasked and the rest a causal
+// square: that is what its blocks are, and a table of either mask is met at its own shape.
 struct TableWalk {
+  std::int64_t begin = 0, rows = 0;
   double met = 0, reach = 0, unmasked = 0;
 
-  // Which rows are cut into tiles. both: tables that count the mean of the two (KernelTable::both_sides).
+  // Which rows are cut into tiles. both: those of keys, by tables that count the mean of both sides
+  // (KernelTable::both_sides).
   enum class Rows : std::uint8_t { queries, keys, both };
 
-  TableWalk(const Segment& segment, Rows rows) {
+  TableWalk() = default;
+  TableWalk(const Segment& segment, Rows cut)
+      : begin(cut == Rows::queries ? segment.q_begin : segment.k_begin),
+        rows(cut == Rows::queries ? segment.q_count : segment.k_count) {
     const auto queries = static_cast<double>(segment.q_count), keys = static_cast<double>(segment.k_count);
-    const double cut = rows == Rows::queries ? queries : rows == Rows::keys ? keys : (queries + keys) / 2;
-    met = live_pairs(segment) / cut;
-    reach = queries * keys / cut;
-    const double half = (reach + 1) / 2;
-    unmasked = met >= reach ? 1 : std::max(0.0, (met - half) / (reach - half));
+    const double counted = cut == Rows::both ? (queries + keys) / 2 : static_cast<double>(rows);
+    met = live_pairs(segment) / counted;
+    reach = queries * keys / counted;
+    find_unmasked();
   }
 
   // What `causal` says of rows met by a causal square's rows, and `full` of rows that meet all, each with its
@@ -64,6 +70,42 @@ struct TableWalk {
     if (unmasked < 1) into(causal(unmasked > 0 ? (reach + 1) / 2 : met), 1 - unmasked);
     if (unmasked > 0) into(full(reach), unmasked);
   }
+
+  // The same rows, or some of them, walk over those of another segment as well.
+  void join(const TableWalk& other) {
+    const std::int64_t end = std::max(begin + rows, other.begin + other.rows);
+    const auto mean = [&](double a, double b) {
+      return (a * static_cast<double>(rows) + b * static_cast<double>(other.rows)) /
+             static_cast<double>(end - begin);
+    };
+    met = mean(met, other.met);
+    reach = mean(reach, other.reach);
+    rows = end - begin;
+    find_unmasked();
+  }
+
+ private:
+  void find_unmasked() {
+    const double half = (reach + 1) / 2;
+    unmasked = met >= reach * (1 - same_point) ? 1 : std::max(0.0, (met - half) / (reach - half));
+  }
 };
+
+// What the tiles of a call walk over: one for rows that no segment shares with others, one for all that
+// segments share. Those that see nothing are left out.
+inline std::vector<TableWalk> walks_of(std::span<const Segment> segments, TableWalk::Rows cut) {
+  std::vector<TableWalk> all, joined;
+  for (const Segment& segment : segments)
+    if (live_pairs(segment) > 0) all.emplace_back(segment, cut);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const TableWalk& a, const TableWalk& b) { return a.begin < b.begin; });
+  for (const TableWalk& walk : all) {
+    if (!joined.empty() && walk.begin < joined.back().begin + joined.back().rows)
+      joined.back().join(walk);
+    else
+      joined.push_back(walk);
+  }
+  return joined;
+}
 
 }  // namespace cplab

@@ -56,30 +56,38 @@ Estimate WaveTimes::waves_at(const ByWaves& points, double waves) const {
           worst(worst(low.second.origin, above->second.origin), Origin::interpolated)};
 }
 
-Estimate WaveTimes::waves_s(double met, double waves) const {
+double WaveTimes::unwalked_s(double waves) const {
+  if (points_.size() < 2) return 0;
+  const auto& low = *points_.begin();
+  const auto& high = *std::next(points_.begin());
+  const double at_low = waves_at(low.second, waves).seconds, at_high = waves_at(high.second, waves).seconds;
+  return std::max(0.0, at_low - (at_high - at_low) * low.first / (high.first - low.first));
+}
+
+Estimate WaveTimes::waves_s(double met, double waves, double unwalked_s) const {
   const auto above = point_at_or_above(points_, met);
   if (lies_at(points_, above, met)) return waves_at(above->second, waves);
-  const auto in_proportion = [&](const auto& point) {
-    const Estimate at = waves_at(point.second, waves);
-    return Estimate{at.seconds * met / point.first, worst(at.origin, Origin::extrapolated)};
-  };
-  if (above == points_.end()) return in_proportion(*points_.rbegin());
-  const bool below_all = above == points_.begin();
-  const auto high = below_all ? std::next(above) : above;
-  if (high == points_.end()) return in_proportion(*above);
-  const auto low = std::prev(high);
-  const Estimate a = waves_at(low->second, waves), b = waves_at(high->second, waves);
-  const double slope = (b.seconds - a.seconds) / (high->first - low->first);
-  if (below_all && a.seconds < slope * low->first) return in_proportion(*low);
-  return {a.seconds + slope * (met - low->first),
-          worst(worst(a.origin, b.origin), below_all ? Origin::extrapolated : Origin::interpolated)};
+  const auto end = above == points_.end() ? std::prev(above) : above;
+  const Estimate high = waves_at(end->second, waves);
+  if (above == points_.end())
+    return {high.seconds * met / end->first, worst(high.origin, Origin::extrapolated)};
+  if (above == points_.begin()) {
+    const double first_s = std::min(unwalked_s, high.seconds);
+    return {first_s + (high.seconds - first_s) * met / end->first, worst(high.origin, Origin::extrapolated)};
+  }
+  const auto below = std::prev(above);
+  const Estimate low = waves_at(below->second, waves);
+  const double fraction = (met - below->first) / (end->first - below->first);
+  return {low.seconds + fraction * (high.seconds - low.seconds),
+          worst(worst(low.origin, high.origin), Origin::interpolated)};
 }
 
 double SegmentTiles::waves_s(double waves, OriginSeconds* parts) const {
+  const double unwalked_s = full_scale * full->unwalked_s(waves);
   double sum = 0;
   const auto with = [&](const WaveTimes* table, double scale, Origin floor) {
     return [=](double met) {
-      const Estimate at = table->waves_s(met, waves);
+      const Estimate at = table->waves_s(met, waves, unwalked_s / scale);
       return Estimate{scale * at.seconds, worst(floor, at.origin)};
     };
   };

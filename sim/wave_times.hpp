@@ -28,10 +28,12 @@ class WaveTimes {
   void add(const KernelTable& t);
 
   // Seconds of so many waves, without the launch, of tiles whose rows walk over so many of the other side.
-  // At the waves of a point linear in `met` between points, above the last in proportion, below the first on
-  // the line of the first two (in proportion, if that meets no time above 0). At equal `met` linear in waves
-  // between points, in proportion outside. So it grows with both where points do.
-  Estimate waves_s(double met, double waves) const;
+  // At equal waves linear in `met` between points, above the last in proportion, below the first down to
+  // `unwalked_s`. At equal `met` linear in waves between points, in proportion outside. So it grows with both
+  // where points do.
+  Estimate waves_s(double met, double waves, double unwalked_s) const;
+  // Of tiles that walk over nothing: where the line through the first two points is, if that is above 0.
+  double unwalked_s(double waves) const;
   // Whether that many tiles are what a point was measured on.
   bool is_point(double met, double tiles) const;
 
@@ -55,7 +57,8 @@ struct SegmentTiles {
   Origin causal_floor = Origin::measured, full_floor = Origin::measured;  // of another mask or head size
   double causal_scale = 1, full_scale = 1;  // FLOPs of a pair over those of the table's
 
-  // Without the launch; adds to `parts`, if there are any, by the origins of what it is made of.
+  // Without the launch: of short walks both masks have what the full one's table says of a tile that walks
+  // over nothing, since that does not depend on a mask. Adds to `parts`, if there are any, by the origins of what it is made of.
   double waves_s(double waves, OriginSeconds* parts = nullptr) const;
 };
 

@@ -280,10 +280,8 @@ Box Builder::dkv_sums(Lane lane, const Box& dk, std::int64_t query_heads, WriteM
   const Problem& p = problem();
   const HeadRange heads = dk.problem_heads();
   const std::int64_t rows = declared(dk).rows;
-  // A user who has sums travel in the problem's dtype wants the memory.
-  const bool narrow = scenario_.schedule.is_word("gradient_wire_dtype", "nominal");
   const bool rounds = mode == WriteMode::store && declared(dk).role == Role::nominal && has_wide() &&
-                      wide_accumulator(scenario_.schedule) && !narrow && p.attention == Attention::softmax;
+                      wide_accumulator(scenario_.schedule) && p.attention == Attention::softmax;
   const bool empty = dk.row_list().empty();  // a tile that sees no keys
   const bool sums = query_heads > heads.count() && defaults::tiles_sum_dkv(rows * heads.count());
   if (!rounds || empty || !sums) return {};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <utility>
 
 #include "kernels/tiles/tile_order.hpp"
@@ -90,7 +91,9 @@ double makespan_us(const WorkTables& work, const TileCosts& costs, const TileWal
   if (work.tiles.empty() || walk.heads == 0) return 0;
   TileWalk own = walk;
   own.fixed_share = walk.fixed_share && work.even;
-  return makespan(tiles_us(work, costs, by_key, extras), own);
+  std::vector<double> times = tiles_us(work, costs, by_key, extras);
+  if (extras.longest_first) std::sort(times.begin(), times.end(), std::greater<>());
+  return makespan(times, own);
 }
 
 // At the end of its own launch a cast takes as long as in a launch behind it, of short calls 1 to 4 us less:

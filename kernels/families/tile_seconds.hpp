@@ -41,6 +41,7 @@ struct TileExtras {
   double partial_us = 0;              // what the last block of a tile's queries takes longer if it is partial
   double dkv_turns_us = 0;            // what a short tile waits for its turns to add to dk and dv
   double dkv_hidden_us = 1;           // a tile so long waits for half of that
+  bool longest_first = false;         // as if the list began with the tiles that take longest
 };
 
 // us that each tile with segments takes (of tiles of queries: each tile).
