@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "sim/waves.hpp"
 
@@ -106,21 +107,33 @@ double launch_s(std::vector<SegmentTiles> segments, int sms, OriginSeconds& part
     launch = std::max({launch, segment.causal->launch_s, segment.full->launch_s});
   }
   const double waves = waves_of(tiles, sms).count;
+  // Equal ones are one kind, so that a batch is met at its own point of a table.
   struct Kind {
     double wave_s;
-    const SegmentTiles* tiles;
+    const SegmentTiles* like;
+    double tiles;
   };
+  std::stable_sort(segments.begin(), segments.end(), [](const SegmentTiles& a, const SegmentTiles& b) {
+    return std::pair(a.walk.met, a.walk.reach) < std::pair(b.walk.met, b.walk.reach);
+  });
   std::vector<Kind> kinds;
-  for (const SegmentTiles& segment : segments) kinds.push_back({segment.waves_s(waves), &segment});
-  std::stable_sort(kinds.begin(), kinds.end(), [](const Kind& a, const Kind& b) { return a.wave_s > b.wave_s; });
+  for (const SegmentTiles& segment : segments) {
+    const TableWalk* last = kinds.empty() ? nullptr : &kinds.back().like->walk;
+    if (last && last->met == segment.walk.met && last->reach == segment.walk.reach)
+      kinds.back().tiles += segment.tiles;
+    else
+      kinds.push_back({segment.waves_s(waves), &segment, segment.tiles});
+  }
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const Kind& a, const Kind& b) { return a.wave_s > b.wave_s; });
   double sum = launch, before = 0;
   tiles = 0;
   for (const Kind& kind : kinds) {
-    tiles += kind.tiles->tiles;
+    tiles += kind.tiles;
     const double now = std::ceil(tiles / sms);
     if (now <= before) continue;
     OriginSeconds own;
-    const double its_s = kind.tiles->waves_s(now, &own) - (before > 0 ? kind.tiles->waves_s(before) : 0);
+    const double its_s = kind.like->waves_s(now, &own) - (before > 0 ? kind.like->waves_s(before) : 0);
     for (std::size_t n = 0; n < own.seconds.size(); ++n)
       parts.seconds[n] += own.total() > 0 ? its_s * own.seconds[n] / own.total() : 0;
     sum += its_s;
