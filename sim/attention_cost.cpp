@@ -338,7 +338,7 @@ class Costs {
       const double pairs = live_pairs(segment);
       if (pairs <= 0) continue;
       const double own_s = shape.tiles_s * pairs / all_pairs;
-      TableWalk(segment, TableWalk::Rows::queries).read(at(causal), at(full), [&](const TileRatio& ratio, double weight) {
+      TableWalk(segment, false).read(at(causal), at(full), [&](const TileRatio& ratio, double weight) {
         const double seconds = weight * own_s / ratio.of_model;
         cost.seconds += seconds;
         cost.parts.add(squares ? ratio.origin : worst(ratio.origin, Origin::interpolated), seconds);
@@ -350,14 +350,12 @@ class Costs {
 
   KernelCost by_waves(const Shape& shape, std::span<const Segment> segments, int tile_rows) const {
     const auto causal = choose(waves_, shape, true, tile_rows), full = choose(waves_, shape, false, tile_rows);
-    const auto cut = causal.table->table->both_sides ? TableWalk::Rows::both
-                     : shape.by_key()                ? TableWalk::Rows::keys
-                                                     : TableWalk::Rows::queries;
+    const bool both_sides = causal.table->table->both_sides;
     std::vector<SegmentTiles> all;
     double tiles = 0;
-    for (const TableWalk& walk : walks_of(segments, cut)) {
-      all.push_back({.tiles = blocks_of(walk.rows, shape.heads, std::max(tile_rows, 1)),
-                     .walk = walk,
+    for (const TableWalk& walk : walks_of(segments, shape.by_key())) {
+      all.push_back({.tiles = blocks_of(walk.rows(), shape.heads, std::max(tile_rows, 1)),
+                     .walk = both_sides ? walk.on_both_sides() : walk,
                      .causal = causal.table,
                      .full = full.table,
                      .causal_floor = causal.floor,

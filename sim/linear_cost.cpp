@@ -42,9 +42,13 @@ bool alike(const KernelTable& a, const KernelTable& b) {
 }  // namespace
 
 KernelCost linear_roofline(const Hardware& hardware, const LinearLaunch& launch) {
+  return linear_roofline(hardware, launch, hardware.gpu.copy_bytes_s);
+}
+
+KernelCost linear_roofline(const Hardware& hardware, const LinearLaunch& launch, double memory_bytes_s) {
   const int sms = hardware.gpu.sms;
   const double blocks = std::max(1.0, launch.blocks), waves = std::ceil(blocks / sms);
-  const double moved_s = launch.bytes / hardware.gpu.copy_bytes_s;
+  const double moved_s = launch.bytes / memory_bytes_s;
   const double computed_s = launch.flops / rate_of(hardware, launch.dtype);
   const double paired_waves = std::ceil(blocks / (2 * sms));
   const double walked_s =
@@ -69,7 +73,11 @@ std::vector<Operand> states_of(const RankPlan& rank, const Operation& op) {
   return states;
 }
 
-LinearCost::LinearCost(const Hardware& hardware) : hardware_(hardware) {
+// Tables are read over the roofline of the memory that they were measured with.
+LinearCost::LinearCost(const Hardware& hardware)
+    : hardware_(hardware),
+      memory_bytes_s_(hardware.curve_copy_bytes_s > 0 ? hardware.curve_copy_bytes_s
+                                                      : hardware.gpu.copy_bytes_s) {
   for (const KernelTable& table : hardware.kernels) {
     if (!has_chunk_points(table.kind)) continue;
     // Several tables of one class and kind of operands are one larger table, as of other lengths of chunks.
@@ -81,7 +89,7 @@ LinearCost::LinearCost(const Hardware& hardware) : hardware_(hardware) {
       const RankPlan rank = linear_point(table, point);
       const LinearWork work =
           linear_work(CallConverter(rank, table.dtype), rank.operations.front(), table.dtype, hardware.gpu);
-      const double roofline_s = linear_roofline(hardware, linear_launch(work)).seconds;
+      const double roofline_s = linear_roofline(hardware, linear_launch(work), memory_bytes_s_).seconds;
       measured.points.push_back({extent_of(work, roofline_s), point.seconds / roofline_s, work, point.seconds,
                                  table.provenance.origin});
     }
@@ -118,6 +126,7 @@ KernelCost LinearCost::operator()(const CallConverter& calls, const Operation& o
   const Measured* measured =
       table_for(work, states_of(calls.plan(), op), results_of(calls.plan(), op), exact);
   if (!measured) return cost;
+  cost.seconds = linear_roofline(hardware_, linear_launch(work), memory_bytes_s_).seconds;
   const auto& points = measured->points;
   for (const Point& point : points) {
     if (!exact || !same_problem(point.work, work)) continue;
@@ -130,7 +139,9 @@ KernelCost LinearCost::operator()(const CallConverter& calls, const Operation& o
                                       [](const Point& point, double t) { return point.extent < t; });
   const bool outside = above == points.end() || (above == points.begin() && above->extent > extent);
   const Point& high = above == points.end() ? points.back() : *above;
-  double seconds = cost.seconds * high.factor;  // outside, or of another shape of this extent
+  // Outside, or of another shape of this extent. No kernel takes less than an empty one.
+  double seconds =
+      std::max(cost.seconds * high.factor, std::min(high.seconds, hardware_.linear.floor_s));
   Origin of_points = high.origin;
   if (!outside && high.extent > extent) {
     // Of the time, not of the factor: that may fall by more than the roofline grows.

@@ -45,22 +45,31 @@ inline double square_pairs(std::int64_t sequence, bool causal) {
 // row meets (reach + 1) / 2. Between the two it is as if so much of it were unmasked and the rest a causal
 // square: that is what its blocks are, and a table of either mask is met at its own shape.
 struct TableWalk {
-  std::int64_t begin = 0, rows = 0;
+  std::int64_t begin = 0, end = 0;              // the rows that are cut
+  std::int64_t other_begin = 0, other_end = 0;  // the other side's, from first to last
   double met = 0, reach = 0, unmasked = 0;
 
-  // Which rows are cut into tiles. both: those of keys, by tables that count the mean of both sides
-  // (KernelTable::both_sides).
-  enum class Rows : std::uint8_t { queries, keys, both };
-
   TableWalk() = default;
-  TableWalk(const Segment& segment, Rows cut)
-      : begin(cut == Rows::queries ? segment.q_begin : segment.k_begin),
-        rows(cut == Rows::queries ? segment.q_count : segment.k_count) {
-    const auto queries = static_cast<double>(segment.q_count), keys = static_cast<double>(segment.k_count);
-    const double counted = cut == Rows::both ? (queries + keys) / 2 : static_cast<double>(rows);
-    met = live_pairs(segment) / counted;
-    reach = queries * keys / counted;
+  TableWalk(const Segment& s, bool by_key)
+      : begin(by_key ? s.k_begin : s.q_begin),
+        end(begin + (by_key ? s.k_count : s.q_count)),
+        other_begin(by_key ? s.q_begin : s.k_begin),
+        other_end(other_begin + (by_key ? s.q_count : s.k_count)),
+        met(live_pairs(s) / static_cast<double>(rows())),
+        reach(static_cast<double>(other_end - other_begin)) {
     find_unmasked();
+  }
+
+  std::int64_t rows() const { return end - begin; }
+
+  // The same by tables that count the mean of the rows of both sides (KernelTable::both_sides).
+  TableWalk on_both_sides() const {
+    TableWalk walk = *this;
+    const auto own = static_cast<double>(rows()), other = static_cast<double>(other_end - other_begin);
+    walk.met *= 2 * own / (own + other);
+    walk.reach *= 2 * own / (own + other);
+    walk.find_unmasked();
+    return walk;
   }
 
   // What `causal` says of rows met by a causal square's rows, and `full` of rows that meet all, each with its
@@ -71,36 +80,44 @@ struct TableWalk {
     if (unmasked > 0) into(full(reach), unmasked);
   }
 
-  // The same rows, or some of them, walk over those of another segment as well.
+  // Whether these are rows of one sequence: some are the same, or they are neighbours that walk over the same
+  // rows of the other side, as the chunks of a sequence. The other one does not begin before.
+  bool continues_in(const TableWalk& other) const {
+    return other.begin < end || (other.begin == end && shares_rows(other));
+  }
   void join(const TableWalk& other) {
-    const std::int64_t end = std::max(begin + rows, other.begin + other.rows);
-    const auto mean = [&](double a, double b) {
-      return (a * static_cast<double>(rows) + b * static_cast<double>(other.rows)) /
-             static_cast<double>(end - begin);
-    };
-    met = mean(met, other.met);
-    reach = mean(reach, other.reach);
-    rows = end - begin;
+    const std::int64_t last = std::max(end, other.end);
+    met = (met * static_cast<double>(rows()) + other.met * static_cast<double>(other.rows())) /
+          static_cast<double>(last - begin);
+    const bool touch = other.other_begin <= other_end && other_begin <= other.other_end;
+    const double before = reach;
+    end = last;
+    other_begin = std::min(other_begin, other.other_begin);
+    other_end = std::max(other_end, other.other_end);
+    reach = touch ? static_cast<double>(other_end - other_begin) : before + other.reach;
     find_unmasked();
   }
 
  private:
+  bool shares_rows(const TableWalk& other) const {
+    return other.other_begin < other_end && other_begin < other.other_end;
+  }
   void find_unmasked() {
     const double half = (reach + 1) / 2;
     unmasked = met >= reach * (1 - same_point) ? 1 : std::max(0.0, (met - half) / (reach - half));
   }
 };
 
-// What the tiles of a call walk over: one for rows that no segment shares with others, one for all that
-// segments share. Those that see nothing are left out.
-inline std::vector<TableWalk> walks_of(std::span<const Segment> segments, TableWalk::Rows cut) {
+// What the tiles of a call walk over, sequence by sequence. Segments that see nothing are left out. by_key:
+// tiles of keys.
+inline std::vector<TableWalk> walks_of(std::span<const Segment> segments, bool by_key) {
   std::vector<TableWalk> all, joined;
   for (const Segment& segment : segments)
-    if (live_pairs(segment) > 0) all.emplace_back(segment, cut);
+    if (live_pairs(segment) > 0) all.emplace_back(segment, by_key);
   std::stable_sort(all.begin(), all.end(),
                    [](const TableWalk& a, const TableWalk& b) { return a.begin < b.begin; });
   for (const TableWalk& walk : all) {
-    if (!joined.empty() && walk.begin < joined.back().begin + joined.back().rows)
+    if (!joined.empty() && joined.back().continues_in(walk))
       joined.back().join(walk);
     else
       joined.push_back(walk);

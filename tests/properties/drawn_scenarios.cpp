@@ -99,28 +99,35 @@ origin = "assumed"
 source = "data sheet"
 )";
 
+const char* const sheet_name = "a100x8";
+
+std::string path_of(const std::string& name) {
+  return CPLAB_TEST_SCENARIOS "/hardware/" + name + ".toml";
+}
+
 constexpr const char* softmax_families[] = {"ring",         "all_gather",   "all_to_all",
                                             "head_strided", "hierarchical", "usp"};
 
 }  // namespace
 
 Machine::Machine(const std::string& name_, Hardware hardware_)
-    : name(name_), hardware(std::move(hardware_)), cost(standard_kernel_cost(hardware)), variants(hardware, true) {}
+    : name(name_), hardware(std::move(hardware_)), cost(standard_kernel_cost(hardware)),
+      variants(std::make_shared<AttentionVariants>(hardware, true)) {}
 
 const std::vector<const Machine*>& machines() {
   static const auto all = [] {
     std::vector<const Machine*> made;
     for (const char* name : {"h200x4", "h200x4-cudnn", "h100x8", "h100x64", "h200x64", "rtx5090x16"})
-      made.push_back(new Machine(
-          name, read_hardware(CPLAB_TEST_SCENARIOS "/hardware/" + std::string(name) + ".toml")));
-    made.push_back(new Machine("a100x8", parse_hardware(data_sheet, "a100x8.toml")));
+      made.push_back(new Machine(name, read_hardware(path_of(name))));
+    made.push_back(new Machine(sheet_name, parse_hardware(data_sheet, "sheet.toml")));
     return made;
   }();
   return all;
 }
 
-const Machine& machine_named(const std::string& name) {
-  return **std::find_if(machines().begin(), machines().end(), [&](const Machine* m) { return m->name == name; });
+Machine changed_machine(const Machine& machine, const HardwareOverrides& overrides) {
+  if (machine.name == sheet_name) return {machine.name, parse_hardware(data_sheet, "sheet.toml", overrides)};
+  return {machine.name, read_hardware(path_of(machine.name), overrides)};
 }
 
 std::int64_t draw(Random& random, std::int64_t low, std::int64_t high) {
@@ -175,15 +182,14 @@ void draw_softmax(Random& random, Problem& p) {
   p.causal = draw(random, 0, 2) != 0;
 }
 
-std::vector<const Machine*> machines_for(const Problem& p, std::int64_t ranks, const std::string& algorithm) {
+std::vector<const Machine*> machines_for(const Problem& p, std::int64_t ranks) {
   std::vector<const Machine*> fitting;
   for (const Machine* machine : machines()) {
     const Hardware& hardware = machine->hardware;
     if (hardware.network.fabric.empty() && ranks > hardware.node.gpus) continue;
     const bool attends = p.attention == Attention::softmax || p.attention == Attention::dynamic_mask;
     if (attends && machine->name == "rtx5090x16") continue;
-    if (!attends && machine->name == "a100x8") continue;
-    (void)algorithm;
+    if (!attends && machine->name == sheet_name) continue;
     fitting.push_back(machine);
   }
   return fitting;
@@ -197,7 +203,7 @@ void draw_option(Random& random, Scenario& s, const char* key, std::vector<Optio
 }
 
 Drawn drawn(Random& random, Scenario s) {
-  const std::vector<const Machine*> fitting = machines_for(s.problem, s.parallel.world(), s.algorithm);
+  const std::vector<const Machine*> fitting = machines_for(s.problem, s.parallel.world());
   const Machine* machine = one_of(random, fitting);
   s.parallel.islands = islands_of(machine->hardware, static_cast<int>(s.parallel.world()));
   return {resolve(std::move(s)), machine};
@@ -301,48 +307,33 @@ std::string options_of(const Drawn& d) {
   return text.str();
 }
 
-double Priced::kernels_s(std::size_t rank) const {
-  double sum = 0;
-  for (const KernelCost& kernel : kernels[rank]) sum += kernel.seconds;
-  return sum;
-}
-
-double Priced::tiles_s(std::size_t rank) const {
-  double sum = 0;
-  for (std::size_t i = 0; i < kernels[rank].size(); ++i)
-    sum += tiles[rank][i] > 0 ? tiles[rank][i] : kernels[rank][i].seconds;
-  return sum;
-}
-
-double Priced::longest_tiles_s() const {
+double Priced::kernels_s(bool by_tiles, bool casts) const {
   double longest = 0;
-  for (std::size_t rank = 0; rank < kernels.size(); ++rank) longest = std::max(longest, tiles_s(rank));
-  return longest;
-}
-
-double Priced::longest_s() const {
-  double longest = 0;
-  for (std::size_t rank = 0; rank < kernels.size(); ++rank) longest = std::max(longest, kernels_s(rank));
+  for (const std::vector<PricedKernel>& kernels : ranks) {
+    double sum = 0;
+    for (const PricedKernel& kernel : kernels)
+      if (casts || kernel.op->kind != OpKind::cast)
+        sum += by_tiles && kernel.tiles_s > 0 ? kernel.tiles_s : kernel.cost.seconds;
+    longest = std::max(longest, sum);
+  }
   return longest;
 }
 
 Priced priced(const Scenario& scenario, const Machine& machine) {
-  Priced result{build_plan(scenario), {}, 0, {}, {}};
+  Priced result{build_plan(scenario), {}, 0};
+  const int reserved = reserved_sms(scenario.schedule, machine.hardware.gpu.sms);
   for (const RankPlan& rank : result.plan.ranks) {
     const CallConverter calls(rank, scenario.problem.dtype, scenario.problem.slopes);
-    std::vector<KernelCost>& costs = result.kernels.emplace_back();
-    auto& tiles = result.tiles.emplace_back();
-    auto& names = result.names.emplace_back();
+    std::vector<PricedKernel>& kernels = result.ranks.emplace_back();
     for (const Operation& op : rank.operations) {
-      const bool kernel = !is_communication(op.kind) && op.kind != OpKind::host_sync;
-      costs.push_back(kernel ? machine.cost(result.plan, calls, op) : KernelCost{});
-      tiles.push_back(0);
-      names.push_back({});
-      if (has_square_points(op.kind)) {
-        const AttentionVariant& v = machine.variants.of(calls, op, reserved_sms(scenario.schedule, machine.hardware.gpu.sms));
-        tiles.back() = v.tiles_s;
-        names.back() = v.name;
-      }
+      if (is_communication(op.kind) || op.kind == OpKind::host_sync) continue;
+      PricedKernel& kernel = kernels.emplace_back();
+      kernel.op = &op;
+      kernel.cost = machine.cost(result.plan, calls, op);
+      if (!has_square_points(op.kind)) continue;
+      const AttentionVariant& variant = machine.variants->of(calls, op, reserved);
+      kernel.taken = variant.name;
+      kernel.tiles_s = variant.tiles_s;
     }
     result.peak_bytes = std::max(result.peak_bytes, plan_memory(rank).live_peak_bytes);
   }

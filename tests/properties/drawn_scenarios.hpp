@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "cli/files/hardware_file.hpp"
 #include "plan/plan.hpp"
 #include "sim/attention_variant.hpp"
 #include "sim/hardware.hpp"
@@ -15,14 +17,14 @@
 
 namespace cplab::testing {
 
-// A machine with the function that prices its kernels; that one remembers shapes.
+// A machine with the functions that price its kernels and name them; both remember shapes.
 struct Machine {
   std::string name;  // of its file
   Hardware hardware;
   KernelCostFunction cost;
-  mutable AttentionVariants variants;
+  std::shared_ptr<AttentionVariants> variants;
 
-  explicit Machine(const std::string& name, Hardware hardware);
+  Machine(const std::string& name, Hardware hardware);
   Machine(const Machine&) = delete;
 };
 
@@ -30,8 +32,8 @@ struct Machine {
 // somebody would write it from a data sheet.
 const std::vector<const Machine*>& machines();
 
-// A machine by its file's name.
-const Machine& machine_named(const std::string& name);
+// The file of a machine once more, with what --set would change.
+Machine changed_machine(const Machine&, const HardwareOverrides&);
 
 struct Drawn {
   Scenario scenario;  // resolved
@@ -58,19 +60,22 @@ void set_lengths(Problem&, std::vector<std::int64_t> lengths);
 // As options of the command line: "ring --set problem.sequence=4096 ...".
 std::string options_of(const Drawn&);
 
+// An operation of a plan that is neither communication nor the host's.
+struct PricedKernel {
+  const Operation* op = nullptr;
+  KernelCost cost;
+  // Of attention: who takes it, and, of kernels of ours that have tables, the time by the model of tiles.
+  std::string_view taken;
+  double tiles_s = 0;
+};
 struct Priced {
   Plan plan;
-  // By rank: what each operation costs alone; nothing for communication.
-  std::vector<std::vector<KernelCost>> kernels;
-  std::int64_t peak_bytes = 0;  // of the worst rank
-  // Of attention kernels of ours that have tables: what the model of tiles says, and their name.
-  std::vector<std::vector<double>> tiles;
-  std::vector<std::vector<std::string_view>> names;
-  double tiles_s(std::size_t rank) const;  // kernels, with the model's time for those that have one
-  double longest_tiles_s() const;
+  std::vector<std::vector<PricedKernel>> ranks;  // in issue order
+  std::int64_t peak_bytes = 0;                   // of the worst rank
 
-  double kernels_s(std::size_t rank) const;  // of all operations of a rank together
-  double longest_s() const;                  // of the rank with the most
+  // The longest sum over a rank's kernels. `by_tiles`: with the time of the model of tiles where there is one;
+  // `casts`: with those launches that round.
+  double kernels_s(bool by_tiles = false, bool casts = true) const;
 };
 Priced priced(const Scenario&, const Machine&);
 double simulated_s(const Priced&, const Machine&);
