@@ -177,9 +177,9 @@ class Costs {
         // They say what our kernels take only where the file is meant to be of theirs.
         const bool theirs = !hardware_.kernels_of.empty() && hardware_.kernels_of == table.variant;
         best = {candidate.family, slower ? relative_speed(shape.kind, variant.family, hardware_.rates) : 1,
-                slower                          ? Origin::assumed
+                slower                         ? Origin::assumed
                 : variant.fall_back || !theirs ? Origin::extrapolated
-                                                : Origin::measured};
+                                               : Origin::measured};
         best_distance = -1;
         continue;
       }
@@ -215,7 +215,8 @@ class Costs {
     double nearest = std::numeric_limits<double>::infinity();
     for (const WaveTimes& candidate : waves_) {
       const KernelTable& table = *candidate.table;
-      if (table.kind != shape.kind || table.dtype != shape.dtype || candidate.family != shape.tables) continue;
+      if (table.kind != shape.kind || table.dtype != shape.dtype || candidate.family != shape.tables)
+        continue;
       const double away = distance(table, shape);
       if (away == 0 && table.variant == shape.variant) return {table.tile_rows};
       if (away > nearest) continue;
@@ -349,7 +350,8 @@ class Costs {
   }
 
   KernelCost by_waves(const Shape& shape, std::span<const Segment> segments, int tile_rows) const {
-    const auto causal = choose(waves_, shape, true, tile_rows), full = choose(waves_, shape, false, tile_rows);
+    const auto causal = choose(waves_, shape, true, tile_rows),
+               full = choose(waves_, shape, false, tile_rows);
     const bool both_sides = causal.table->table->both_sides;
     std::vector<SegmentTiles> all;
     double tiles = 0;

@@ -171,8 +171,9 @@ std::string refusal(const Call& call, kernels::cuda::VariantOptions options) {
 }
 
 template <class Call>
-double tiles_s(const Call& call, const kernels::cuda::VariantOptions& options) {
-  return kernels::cuda::predicted_seconds(kernels::cuda::choose_variant(call, options), call, options);
+PointTiles tiles_of_call(const Call& call, const kernels::cuda::VariantOptions& options) {
+  const auto chosen = kernels::cuda::choose_variant(call, options);
+  return {kernels::cuda::predicted_seconds(chosen, call, options), tiles_of(chosen, call)};
 }
 
 // What the choice of a variant and its time depend on: shapes, strides, alignment, rows, segments and how
@@ -207,7 +208,8 @@ KernelFamily family_of(const KernelTable& table) {
 }
 
 // calibrate/loads.cpp makes the same calls: rows first, gradients in fp32, dq added to.
-double point_tiles_s(const KernelTable& table, const KernelPoint& point, const Hardware& hardware, int sms) {
+PointTiles point_tiles(const KernelTable& table, const KernelPoint& point, const Hardware& hardware,
+                       int sms) {
   const GpuSpec& gpu = hardware.gpu;
   const std::int64_t rows = point.batch * point.sequence;
   const bool forward = table.kind == OpKind::attend;
@@ -233,28 +235,28 @@ double point_tiles_s(const KernelTable& table, const KernelPoint& point, const H
   const double scale = 1 / std::sqrt(static_cast<double>(table.head_size));
   const kernels::View key = view(dtype, table.head_size), value = view(dtype, table.value_size);
   if (forward)
-    return tiles_s(kernels::Attend{.q = key,
-                                   .k = key,
-                                   .v = value,
-                                   .out = value,
-                                   .lse = numbers,
-                                   .segments = segments,
-                                   .scale = scale},
-                   options);
-  const kernels::DType sums = kernels::DType::fp32;
-  return tiles_s(kernels::AttendBackward{.q = key,
+    return tiles_of_call(kernels::Attend{.q = key,
                                          .k = key,
                                          .v = value,
-                                         .dout = value,
+                                         .out = value,
                                          .lse = numbers,
-                                         .delta = numbers,
-                                         .dq = view(sums, table.head_size),
-                                         .dk = view(sums, table.head_size),
-                                         .dv = view(sums, table.value_size),
                                          .segments = segments,
-                                         .scale = scale,
-                                         .write_dq = kernels::Write::add},
-                 options);
+                                         .scale = scale},
+                         options);
+  const kernels::DType sums = kernels::DType::fp32;
+  return tiles_of_call(kernels::AttendBackward{.q = key,
+                                               .k = key,
+                                               .v = value,
+                                               .dout = value,
+                                               .lse = numbers,
+                                               .delta = numbers,
+                                               .dq = view(sums, table.head_size),
+                                               .dk = view(sums, table.head_size),
+                                               .dv = view(sums, table.value_size),
+                                               .segments = segments,
+                                               .scale = scale,
+                                               .write_dq = kernels::Write::add},
+                       options);
 }
 
 double relative_speed(OpKind kind, KernelFamily family, const kernels::cuda::Rates& rates) {

@@ -44,8 +44,11 @@ struct AttentionVariant {
   bool by_model = false;  // no table is of such kernels, and tiles_s is all that is known (general, masked)
 };
 
-// The same time of a point of a table of ours, on `sms` multiprocessors: the call that `measure` makes.
-double point_tiles_s(const KernelTable&, const KernelPoint&, const Hardware&, int sms);
+// The same of a point of a table of ours, on `sms` multiprocessors: the call that `measure` makes.
+struct PointTiles {
+  double tiles_s = 0, tiles = 0;
+};
+PointTiles point_tiles(const KernelTable&, const KernelPoint&, const Hardware&, int sms);
 
 // Of a call of attention, softmax or dynamic mask; all 0 of others.
 struct AttentionExtents {

@@ -140,8 +140,7 @@ KernelCost LinearCost::operator()(const CallConverter& calls, const Operation& o
   const bool outside = above == points.end() || (above == points.begin() && above->extent > extent);
   const Point& high = above == points.end() ? points.back() : *above;
   // Outside, or of another shape of this extent. No kernel takes less than an empty one.
-  double seconds =
-      std::max(cost.seconds * high.factor, std::min(high.seconds, hardware_.linear.floor_s));
+  double seconds = std::max(cost.seconds * high.factor, std::min(high.seconds, hardware_.linear.floor_s));
   Origin of_points = high.origin;
   if (!outside && high.extent > extent) {
     // Of the time, not of the factor: that may fall by more than the roofline grows.

@@ -51,8 +51,8 @@ void TileRatios::read(const KernelTable& t) const {
     const double met = square_pairs(point.sequence, t.causal) / static_cast<double>(point.sequence);
     const double seconds = t.sustained ? point.seconds : point.seconds * burst_;
     // Of two equal points the first counts.
-    ratios_[met].try_emplace(blocks_of(point.sequence, point.batch * point.heads, t.tile_rows),
-                             TileRatio{point_tiles_s(t, point, *hardware_, own_sms) / seconds, origin});
+    const PointTiles tiles = point_tiles(t, point, *hardware_, own_sms);
+    ratios_[met].try_emplace(tiles.tiles, TileRatio{tiles.tiles_s / seconds, origin});
   }
 }
 

@@ -41,7 +41,8 @@ void WaveTimes::add(const KernelTable& t) {
 
 bool WaveTimes::is_point(double met, double tiles) const {
   const auto at = point_at_or_above(tiles_, met);
-  return lies_at(tiles_, at, met) && std::find(at->second.begin(), at->second.end(), tiles) != at->second.end();
+  return lies_at(tiles_, at, met) &&
+         std::find(at->second.begin(), at->second.end(), tiles) != at->second.end();
 }
 
 Estimate WaveTimes::waves_at(const ByWaves& points, double waves) const {

@@ -58,7 +58,8 @@ struct SegmentTiles {
   double causal_scale = 1, full_scale = 1;  // FLOPs of a pair over those of the table's
 
   // Without the launch: of short walks both masks have what the full one's table says of a tile that walks
-  // over nothing, since that does not depend on a mask. Adds to `parts`, if there are any, by the origins of what it is made of.
+  // over nothing, since that does not depend on a mask. Adds to `parts`, if there are any, by the origins of
+  // what it is made of.
   double waves_s(double waves, OriginSeconds* parts = nullptr) const;
 };
 

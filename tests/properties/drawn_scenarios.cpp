@@ -2,6 +2,7 @@
 #include "tests/properties/drawn_scenarios.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <numeric>
 #include <sstream>
@@ -111,16 +112,20 @@ constexpr const char* softmax_families[] = {"ring",         "all_gather",   "all
 }  // namespace
 
 Machine::Machine(const std::string& name_, Hardware hardware_)
-    : name(name_), hardware(std::move(hardware_)), cost(standard_kernel_cost(hardware)),
+    : name(name_),
+      hardware(std::move(hardware_)),
+      cost(standard_kernel_cost(hardware)),
       variants(std::make_shared<AttentionVariants>(hardware, true)) {}
 
 const std::vector<const Machine*>& machines() {
-  static const auto all = [] {
-    std::vector<const Machine*> made;
+  static std::deque<Machine> made;
+  static const std::vector<const Machine*> all = [] {
     for (const char* name : {"h200x4", "h200x4-cudnn", "h100x8", "h100x64", "h200x64", "rtx5090x16"})
-      made.push_back(new Machine(name, read_hardware(path_of(name))));
-    made.push_back(new Machine(sheet_name, parse_hardware(data_sheet, "sheet.toml")));
-    return made;
+      made.emplace_back(name, read_hardware(path_of(name)));
+    made.emplace_back(sheet_name, parse_hardware(data_sheet, "sheet.toml"));
+    std::vector<const Machine*> found;
+    for (const Machine& machine : made) found.push_back(&machine);
+    return found;
   }();
   return all;
 }
@@ -159,7 +164,8 @@ void draw_lengths(Random& random, Problem& p, std::int64_t least, std::int64_t m
   if (p.packed) {
     p.format = Format::thd;
     const std::int64_t documents = draw(random, 2, 12);
-    for (std::int64_t n = 0; n < documents; ++n) lengths.push_back(log_uniform(random, 16, most / documents + 16));
+    for (std::int64_t n = 0; n < documents; ++n)
+      lengths.push_back(log_uniform(random, 16, most / documents + 16));
   } else {
     std::int64_t S = log_uniform(random, least, most);
     if (draw(random, 0, 1) == 0) S = std::max<std::int64_t>(S / 128, 1) * 128;
@@ -197,7 +203,8 @@ std::vector<const Machine*> machines_for(const Problem& p, std::int64_t ranks) {
 
 void draw_option(Random& random, Scenario& s, const char* key, std::vector<OptionValue> values) {
   const auto all = algorithms();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Algorithm& a) { return a.name == s.algorithm; });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Algorithm& a) { return a.name == s.algorithm; });
   for (const auto& option : found->options)
     if (option.key == key && draw(random, 0, 1) == 0) s.schedule.set(key, one_of(random, values));
 }
@@ -219,7 +226,8 @@ Drawn try_draw(Random& random) {
   if (draw(random, 0, 11) == 0) s.parallel.ranks = 16;
   p.direction = one_of(random, std::vector{Direction::forward, Direction::forward_backward});
   if (kind < 7) {
-    s.algorithm = one_of(random, std::vector<std::string>(std::begin(softmax_families), std::end(softmax_families)));
+    s.algorithm =
+        one_of(random, std::vector<std::string>(std::begin(softmax_families), std::end(softmax_families)));
     draw_softmax(random, p);
     draw_lengths(random, p, 64 * s.parallel.ranks, 16384);
     if (p.packed && s.algorithm == "ring" && draw(random, 0, 1) == 0) s.placement = "hybrid";
@@ -282,7 +290,9 @@ Drawn draw_one_rank(Random& random) {
 std::string options_of(const Drawn& d) {
   const Problem& p = d.scenario.problem;
   std::ostringstream text;
-  const auto set = [&](const std::string& key, const auto& value) { text << " --set " << key << "=" << value; };
+  const auto set = [&](const std::string& key, const auto& value) {
+    text << " --set " << key << "=" << value;
+  };
   text << "- --set hardware.file=hardware/" << d.machine->name << ".toml";
   set("problem.attention", name(p.attention));
   if (p.packed) {

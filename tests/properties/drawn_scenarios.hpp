@@ -73,8 +73,8 @@ struct Priced {
   std::vector<std::vector<PricedKernel>> ranks;  // in issue order
   std::int64_t peak_bytes = 0;                   // of the worst rank
 
-  // The longest sum over a rank's kernels. `by_tiles`: with the time of the model of tiles where there is one;
-  // `casts`: with those launches that round.
+  // The longest sum over a rank's kernels. `by_tiles`: with the time of the model of tiles where there is
+  // one; `casts`: with those launches that round.
   double kernels_s(bool by_tiles = false, bool casts = true) const;
 };
 Priced priced(const Scenario&, const Machine&);

@@ -33,7 +33,8 @@ enum class Reason {
   // long as a whole one, and a last one that is partial as long as that: a causal tile of one block is longer
   // than a full one, 65 rows may be cut better than 64.
   tiles,
-  // Another kernel takes one of the two calls: both were chosen by the model of tiles, from which the measured
+  // Another kernel takes one of the two calls: both were chosen by the model of tiles, from which the
+  // measured
   // times of kernels differ by some percent, some more than others.
   other_kernel,
   // Causal squares of short sequences were measured slower than full ones (cuDNN, 512 tokens: 12.3 and 11.5
@@ -94,11 +95,13 @@ double batch_over_parts(const Hardware& hardware) {
   double most = 1;
   for (const KernelTable& large : hardware.kernels)
     for (const KernelTable& small : hardware.kernels) {
-      if (!has_square_points(large.kind) || !alike_but_masks(large, small) || large.causal != small.causal) continue;
+      if (!has_square_points(large.kind) || !alike_but_masks(large, small) || large.causal != small.causal)
+        continue;
       for (const KernelPoint& a : large.points)
         for (const KernelPoint& b : small.points)
           if (a.sequence == b.sequence && a.heads == b.heads && a.batch > b.batch)
-            most = std::max(most, a.seconds / b.seconds * static_cast<double>(b.batch) / static_cast<double>(a.batch));
+            most = std::max(
+                most, a.seconds / b.seconds * static_cast<double>(b.batch) / static_cast<double>(a.batch));
     }
   return most;
 }
@@ -255,14 +258,14 @@ void more_work(Rules& rules, const Drawn& d) {
   no_faster("128 tokens a rank more", [](Scenario& s) { longer(s, 128 * s.parallel.ranks); });
   if (p.attention == Attention::linear) return;
   if (p.causal && p.window.left < 0)
-    no_faster("full, not causal", [](Scenario& s) { s.problem.causal = false; }, true);
+    no_faster(
+        "full, not causal", [](Scenario& s) { s.problem.causal = false; }, true);
   if (p.window.left < 0) return;
   const Change without = [](Scenario& s) { s.problem.window = {}; };
   no_faster("no window", without, true);
   // A ring whose rows travel only where they are needed keeps what comes home apart (dkv_home), and goes back
   // from K and V that it receives again.
-  const bool homecoming =
-      d.scenario.algorithm == "ring" && d.scenario.schedule.is_word("rotation", "needed");
+  const bool homecoming = d.scenario.algorithm == "ring" && d.scenario.schedule.is_word("rotation", "needed");
   if (const auto wide = changed_by(d, without); wide && !homecoming)
     rules.need("memory without a window", d, static_cast<double>(priced(*wide, *d.machine).peak_bytes),
                static_cast<double>(priced(d.scenario, *d.machine).peak_bytes));
@@ -290,14 +293,15 @@ void halves(Rules& rules, const Drawn& d) {
     const int longest = d.scenario.problem.attention == Attention::dynamic_mask ? 4 : 2;
     const double wave_s = h.cost.seconds * std::min(1.0, 1.0 * longest / h.cost.waves);
     rules.need("no more than a launch and a wave more", d,
-               w.cost.seconds / (h.tiles_s > 0 ? apart : 1) + d.machine->hardware.gpu.least_kernel_s + wave_s, two_s);
+               w.cost.seconds / (h.tiles_s > 0 ? apart : 1) + d.machine->hardware.gpu.least_kernel_s + wave_s,
+               two_s);
   }
 }
 
 // Fewer key heads are fewer bytes. Tiles of keys of the backward are one for each of them (key_tile_heads()),
 // where gradients are not summed in fp32: fewer of them may take longer, which is the kernel's. So only the
-// forward is compared, and of the backward a library's, whose tables know nothing of key heads. With fewer key
-// heads than ranks these are sent to several, which is more launches.
+// forward is compared, and of the backward a library's, whose tables know nothing of key heads. With fewer
+// key heads than ranks these are sent to several, which is more launches.
 void fewer_key_heads(Rules& rules, const Drawn& d) {
   const Problem& p = d.scenario.problem;
   const bool library = p.attention == Attention::softmax && !d.machine->hardware.kernels_of.empty();
@@ -342,15 +346,17 @@ void document_order(Rules& rules, const Drawn& d) {
 void better_hardware(Rules& rules, const Drawn& d, Random& random) {
   const Hardware& hardware = d.machine->hardware;
   const auto twice = [](double value) { return std::to_string(2 * value); };
-  const std::vector<std::pair<std::string, std::string>> changes{
-      {"gpu.copy_bytes_s", twice(hardware.gpu.copy_bytes_s)},
-      {"node.link_bytes_s", twice(hardware.node.link_bytes_s)},
-      {"host.kernel_launch_s", std::to_string(hardware.host.kernel_launch_s / 2)},
-      {"host.copy_launch_s", std::to_string(hardware.host.copy_launch_s / 2)},
-      {"host.launch_latency_s", std::to_string(hardware.host.launch_latency_s / 2)}};
+  HardwareOverrides changes{{"gpu.copy_bytes_s", twice(hardware.gpu.copy_bytes_s)},
+                            {"node.link_bytes_s", twice(hardware.node.link_bytes_s)},
+                            {"host.kernel_launch_s", std::to_string(hardware.host.kernel_launch_s / 2)},
+                            {"host.copy_launch_s", std::to_string(hardware.host.copy_launch_s / 2)},
+                            {"host.launch_latency_s", std::to_string(hardware.host.launch_latency_s / 2)}};
+  if (!hardware.network.fabric.empty())
+    changes.emplace_back("network.nic_bytes_s", twice(hardware.network.nic_bytes_s));
   const auto& change = one_of(random, changes);
   const Machine better = changed_machine(*d.machine, {change});
-  rules.compare("better " + change.first, d, priced(d.scenario, *d.machine), priced(d.scenario, better), better);
+  rules.compare("better " + change.first, d, priced(d.scenario, *d.machine), priced(d.scenario, better),
+                better);
 }
 
 constexpr int draws = 900;

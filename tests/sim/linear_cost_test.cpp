@@ -4,8 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 
 #include "cli/files/hardware_file.hpp"
 #include "tests/sim/hand_plan.hpp"

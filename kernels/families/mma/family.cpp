@@ -84,7 +84,8 @@ class MmaForward final : public AttendFamily {
     const TileWalk walk{.heads = call.q.heads,
                         .heads_per_group = std::max<std::int64_t>(call.q.heads, 1),
                         .sms = options.sms};
-    const double tiles = makespan_us(chosen.work, same_costs(rates, cost), walk, false, {.longest_first = true});
+    const double tiles =
+        makespan_us(chosen.work, same_costs(rates, cost), walk, false, {.longest_first = true});
     return {us * (rates[Rate::launch_us] + tiles),
             us * (rates[Rate::launch_us] + memory_us({&call.q, &call.k, &call.v, &call.out}, rates))};
   }
@@ -158,9 +159,8 @@ class MmaBackward final : public AttendBackwardFamily {
                                             static_cast<double>(std::max<std::int64_t>(call.k.heads, 1)),
                             .longest_first = true};
     double tiles = makespan_us(chosen.by_k, same_costs(rates, costs.keys), walk(call.k.heads), true, extras);
-    tiles += rates[Rate::launch_us] +
-             makespan_us(chosen.by_q, same_costs(rates, costs.queries), walk(call.q.heads), false,
-                         {.longest_first = true});
+    tiles += rates[Rate::launch_us] + makespan_us(chosen.by_q, same_costs(rates, costs.queries),
+                                                  walk(call.q.heads), false, {.longest_first = true});
     tiles += casts_us(chosen, asked, call, rates);
     const double memory =
         memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, rates);
