@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exec/memory_log.hpp"
+#include "report/figures.hpp"
 #include "report/timeline.hpp"
 
 namespace cplab {
@@ -33,8 +34,11 @@ struct NotEnoughMemory : std::runtime_error {
 };
 
 struct ExecutionResult {
-  std::vector<double> times_s;     // per timed repetition
-  double time_s = 0;               // their median
+  std::vector<double> times_s;  // per timed repetition
+  double time_s = 0;            // their median
+  // Of the timed repetitions without events between operations: medians of the seconds until the forward had
+  // ended on all ranks, and of those after. Empty where there is one phase, or nobody watched (a CUDA graph).
+  std::vector<PhaseTime> phases;
   Timeline timeline;               // of one repetition (each executor says which)
   std::vector<MemoryLog> memory;   // by rank; empty unless asked for
   std::vector<int> overrun_ranks;  // whose red zones were written: a kernel wrote outside its views

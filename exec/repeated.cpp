@@ -12,9 +12,22 @@ double median(std::vector<double> values) {
   return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
+std::vector<PhaseTime> median_phases(const Plan& plan, const std::vector<double>& whole_s,
+                                     const std::vector<double>& forward_s) {
+  if (plan.scenario.problem.direction == Direction::forward || whole_s.empty() ||
+      whole_s.size() != forward_s.size())
+    return {};
+  std::vector<double> backward_s;
+  for (std::size_t n = 0; n < whole_s.size(); ++n) backward_s.push_back(whole_s[n] - forward_s[n]);
+  return {{Phase::forward, median(forward_s)}, {Phase::backward, median(backward_s)}};
+}
+
 double time_not_reported_s(const Plan& plan, const Timeline& timeline) {
+  return plan.scenario.problem.direction == Direction::backward ? forward_end_s(plan, timeline) : 0;
+}
+
+double forward_end_s(const Plan& plan, const Timeline& timeline) {
   double forward_s = 0;
-  if (plan.scenario.problem.direction != Direction::backward) return 0;
   for (std::size_t r = 0; r < plan.ranks.size(); ++r)
     for (std::size_t i = 0; i < plan.ranks[r].operations.size(); ++i)
       if (plan.ranks[r].operations[i].phase == Phase::forward)

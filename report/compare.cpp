@@ -12,10 +12,8 @@
 #include <sstream>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
-#include "report/json_parts.hpp"
-#include "report/scenario_json.hpp"
+#include "report/compare_terms.hpp"
 #include "report/table.hpp"
 
 namespace cplab {
@@ -76,7 +74,8 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   return words;
 }
 
-void expect_same_scenario(const ResultFile& a, const ResultFile& b) {
+// What differs, a few of it by name; empty: nothing.
+std::string scenario_differences(const ResultFile& a, const ResultFile& b) {
   constexpr int most_named = 4;
   const std::map<std::string, std::string> ours = words_of(a.scenario), theirs = words_of(b.scenario);
   std::string differences;
@@ -97,7 +96,7 @@ void expect_same_scenario(const ResultFile& a, const ResultFile& b) {
   for (const auto& [key, word] : theirs)
     if (!ours.contains(key)) name_difference(key, "absent", word);
   if (count > most_named) differences += fmt::format("; and {} more", count - most_named);
-  if (count > 0) refuse(a, b, differences);
+  return differences;
 }
 
 void expect_operations(const ResultFile& file) {
@@ -137,17 +136,27 @@ void expect_same_operation(const ResultFile& a, const ResultFile::Operation& x, 
 
 // ---- segments ------------------------------------------------------------------------------------
 
-void add_segment(CompareReport& report, std::string name, double predicted_s, double measured_s) {
-  report.segments.push_back(
-      {std::move(name), predicted_s, measured_s, relative_error(predicted_s, measured_s)});
+CompareSegment& add_segment(CompareReport& report, std::string name, double predicted_s, double measured_s) {
+  report.segments.push_back({std::move(name), predicted_s, measured_s,
+                             relative_error(predicted_s, measured_s), std::abs(predicted_s - measured_s)});
+  return report.segments.back();
+}
+
+// The null model of the whole or of a phase, as predicted.
+void add_null(CompareSegment& segment, double null_s) {
+  segment.null_s = null_s;
+  segment.null_error = relative_error(null_s, segment.measured_s);
 }
 
 void add_phases(const ResultFile& predicted, const ResultFile& measured, CompareReport& report) {
   for (const auto& [name, predicted_s] : predicted.phases) {
     const auto found = std::find_if(measured.phases.begin(), measured.phases.end(),
                                     [&name = name](const auto& phase) { return phase.first == name; });
-    if (found == measured.phases.end()) refuse(predicted, measured, "only one has the phase " + name);
-    add_segment(report, name, predicted_s, found->second);
+    if (found == measured.phases.end()) {
+      if (!report.same_plan) continue;
+      refuse(predicted, measured, "only one has the phase " + name);
+    }
+    add_null(add_segment(report, name, predicted_s, found->second), longest_compute_s(predicted, name));
   }
 }
 
@@ -163,6 +172,9 @@ void add_rank_means(const ResultFile& predicted, const ResultFile& measured, Com
   add("compute", &ResultFile::Rank::compute_s);
   add("communication", &ResultFile::Rank::communication_s);
   add("exposed_communication", &ResultFile::Rank::exposed_communication_s);
+  if (!predicted.splits_exposed || !measured.splits_exposed) return;  // of before 0.2.0
+  add("exposed_wait", &ResultFile::Rank::exposed_wait_s);
+  add("exposed_transfer", &ResultFile::Rank::exposed_transfer_s);
 }
 
 // "3/forward/12" and "attend" make "forward/attend".
@@ -171,24 +183,63 @@ std::string segment_name(const std::string& id, const std::string& kind) {
   return id.substr(first + 1, second - first) + kind;
 }
 
-void add_kinds(const ResultFile& predicted, const ResultFile& measured, CompareReport& report) {
-  struct Sums {
-    double predicted_s = 0, measured_s = 0;
-  };
-  std::map<std::string, Sums> sums;
-  const OperationsById operations = by_id(measured);
-  expect_all_of(predicted, measured, operations);
-  expect_all_of(measured, predicted, by_id(predicted));
-  for (const ResultFile::Operation& operation : predicted.operations) {
-    const ResultFile::Operation& other = *operations.at(operation.id);
-    expect_same_operation(predicted, operation, measured, other);
-    Sums& sum = sums[segment_name(operation.id, operation.kind)];
-    sum.predicted_s += operation.seconds;
-    sum.measured_s += other.seconds;
+// Summed over operations: of a kind, or of what communication of a kind waits and moves.
+struct KindSums {
+  double predicted_s = 0, measured_s = 0, absolute_s = 0;
+
+  void add(double predicted, double measured) {
+    predicted_s += predicted;
+    measured_s += measured;
+    absolute_s += std::abs(predicted - measured);
   }
-  const auto ranks = static_cast<double>(predicted.ranks.size());
-  for (const auto& [name, sum] : sums)
-    add_segment(report, name, sum.predicted_s / ranks, sum.measured_s / ranks);
+};
+using SumsByName = std::map<std::string, KindSums>;
+
+void add_operation(SumsByName& sums, const ResultFile::Operation* ours, const ResultFile::Operation* theirs) {
+  const ResultFile::Operation& of = ours != nullptr ? *ours : *theirs;
+  const std::string name = segment_name(of.id, of.kind);
+  const auto part = [&](const std::string& suffix, double ResultFile::Operation::*seconds) {
+    sums[name + suffix].add(ours != nullptr ? ours->*seconds : 0, theirs != nullptr ? theirs->*seconds : 0);
+  };
+  part("", &ResultFile::Operation::seconds);
+  if (!moves_data(of.kind)) return;
+  part("/wait", &ResultFile::Operation::wait_s);
+  const auto moving = [](const ResultFile::Operation* op) {
+    return op != nullptr ? op->seconds - op->wait_s : 0;
+  };
+  sums[name + "/transfer"].add(moving(ours), moving(theirs));
+}
+
+void add_kinds(const ResultFile& predicted, const ResultFile& measured, CompareReport& report) {
+  SumsByName sums;
+  if (report.same_plan) {
+    const OperationsById operations = by_id(measured);
+    expect_all_of(predicted, measured, operations);
+    expect_all_of(measured, predicted, by_id(predicted));
+    for (const ResultFile::Operation& operation : predicted.operations) {
+      const ResultFile::Operation& other = *operations.at(operation.id);
+      expect_same_operation(predicted, operation, measured, other);
+      add_operation(sums, &operation, &other);
+    }
+  } else {
+    for (const ResultFile::Operation& operation : predicted.operations)
+      add_operation(sums, &operation, nullptr);
+    for (const ResultFile::Operation& operation : measured.operations)
+      add_operation(sums, nullptr, &operation);
+  }
+  const auto ours = static_cast<double>(predicted.ranks.size()),
+             theirs = static_cast<double>(measured.ranks.size());
+  for (const auto& [name, sum] : sums) {
+    CompareSegment& segment = add_segment(report, name, sum.predicted_s / ours, sum.measured_s / theirs);
+    if (report.same_plan) segment.absolute_s = sum.absolute_s / ours;
+  }
+}
+
+void add_terms(const ResultFile& predicted, const ResultFile& measured, CompareReport& report) {
+  std::map<std::string, std::pair<double, double>> terms;
+  for (const auto& [name, seconds] : terms_of(predicted)) terms[name].first = seconds;
+  for (const auto& [name, seconds] : terms_of(measured)) terms[name].second = seconds;
+  for (const auto& [name, seconds] : terms) report.terms.push_back({name, seconds.first, seconds.second});
 }
 
 // ---- notes ---------------------------------------------------------------------------------------
@@ -202,10 +253,10 @@ void add_notes(const ResultFile& file, CompareReport& report) {
   const double difference = relative_error(file.side.operations_s, file.side.time_s);
   if (std::abs(difference) > worth_a_note)
     report.notes.push_back(fmt::format(
-        "{}: its operations ended after {} ms, its time is {} ms ({} %): every segment but total is of "
+        "{}: its operations ended after {} ms, its time is {} ms ({} %): every segment but total{} is of "
         "the instrumented iteration",
         file.side.file, format_ms(file.side.operations_s), format_ms(file.side.time_s),
-        format_signed_percent(difference)));
+        format_signed_percent(difference), file.undisturbed ? " and phases" : ""));
 }
 
 // What runs a result: "the CPU", "NVIDIA H200", "the machine of hardware/h100x8.toml".
@@ -261,94 +312,33 @@ void add_difference_notes(const ResultFile& a, const ResultFile& b, CompareRepor
     report.notes.push_back(fmt::format("{} is of {}, {} of {}: the difference in time is one between them",
                                        a.side.file, what_runs(a), b.side.file, what_runs(b)));
   if (!of_one_kind) add_gpu_note(a, b, report);
-  add_kernel_note(a, b, report);
+  if (report.same_plan) add_kernel_note(a, b, report);
   if (!a.commit.empty() && !b.commit.empty() && a.commit != b.commit)
     report.notes.push_back(
         fmt::format("{} is of commit {}, {} of {}", a.side.file, a.commit, b.side.file, b.commit));
 }
 
-// ---- reading -------------------------------------------------------------------------------------
-
-std::string machine_of(const JsonNode& root, bool predicted) {
-  if (!predicted) {
-    if (root.has("environment") && root.at("environment").has("gpu"))
-      return root.at("environment").at("gpu").text();
-    return root.at("device").text();
-  }
-  const JsonNode scenario = root.at("scenario");
-  if (!scenario.has("hardware") || !scenario.at("hardware").has("file")) return {};
-  return scenario.at("hardware").at("file").text();
-}
-
-void read_ranks(const JsonNode& ranks, ResultFile& result) {
-  ranks.expect_size(static_cast<std::size_t>(result.scenario.parallel.world()), "every rank of the scenario");
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const JsonNode rank = ranks.at(r);
-    result.ranks.push_back({.peak_bytes = rank.at("peak_bytes").integer(0),
-                            .compute_s = rank.at("compute_s").number(),
-                            .communication_s = rank.at("communication_s").number(),
-                            .exposed_communication_s = rank.at("exposed_communication_s").number()});
-  }
-}
-
-void read_operations(const JsonNode& operations, ResultFile& result) {
-  std::unordered_set<std::string> ids;
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    const JsonNode op = operations.at(i);
-    const std::string& id = op.at("id").text();
-    const std::size_t first = id.find('/');
-    if (first == std::string::npos || id.find('/', first + 1) == std::string::npos)
-      op.at("id").fail("legal: RANK/PHASE/NUMBER");
-    if (!ids.insert(id).second) op.at("id").fail("another operation has this id");
-    const double end_s = op.at("end_s").number();
-    result.operations.push_back({.id = id,
-                                 .kind = op.at("kind").text(),
-                                 .bytes = op.at("bytes").integer(0),
-                                 .seconds = end_s - op.at("start_s").number(),
-                                 .variant = op.has("variant") ? op.at("variant").text() : ""});
-    result.side.operations_s = std::max(result.side.operations_s, end_s);
-  }
+// Whether the two are of one plan, which all are but two predictions of different scenarios.
+bool of_same_plan(const ResultFile& predicted, const ResultFile& measured, CompareReport& report) {
+  const std::string differences = scenario_differences(predicted, measured);
+  if (differences.empty()) return true;
+  if (!predicted.predicted || !measured.predicted) refuse(predicted, measured, differences);
+  report.notes.push_back("two plans, whose operations are not joined: " + differences);
+  return false;
 }
 
 }  // namespace
-
-ResultFile read_result_json(const std::string& text, const std::string& file_name) {
-  const JsonDocument document(text, file_name);
-  const JsonNode root = document.root();
-  ResultFile result;
-  result.side.file = file_name;
-  const std::string& schema = root.at("schema").text();
-  if (schema != "cplab.simulate.1" && schema != "cplab.run.1")
-    root.at("schema").fail("\"" + schema + "\"; legal: cplab.simulate.1, cplab.run.1");
-  result.predicted = schema == "cplab.simulate.1";
-  result.side.command = result.predicted ? "simulate" : "run";
-  result.scenario = read_scenario(root.at("scenario"));
-  result.side.machine = machine_of(root, result.predicted);
-  if (result.predicted && root.has("gpu")) result.side.gpu = root.at("gpu").text();
-  if (!result.predicted && root.has("environment")) result.side.gpu = result.side.machine;
-  result.side.versions = read_versions(root);
-  result.side.given = read_given(root);
-  if (root.has("device")) result.device = root.at("device").text();
-  for (const auto& [what, version] : read_versions(root))
-    if (what == "commit") result.commit = version;
-  if (root.has("ranks_per_gpu")) result.ranks_per_gpu = root.at("ranks_per_gpu").integer(1);
-  result.side.time_s = root.at("time_s").number();
-  result.side.peak_bytes = root.at("peak_bytes").integer(0);
-  const JsonNode phases = root.at("phases");
-  for (std::size_t i = 0; i < phases.size(); ++i)
-    result.phases.emplace_back(phases.at(i).at("name").text(), phases.at(i).at("time_s").number());
-  read_ranks(root.at("ranks"), result);
-  if (root.has("operations")) read_operations(root.at("operations"), result);
-  return result;
-}
 
 CompareReport compare_results(const ResultFile& predicted, const ResultFile& measured) {
   if (!predicted.predicted && measured.predicted)
     refuse(predicted, measured, "the prediction comes first: cplab compare PREDICTED.json MEASURED.json");
   expect_operations(predicted);
   expect_operations(measured);
-  expect_same_scenario(predicted, measured);
   CompareReport report;
+  if (predicted.predicted == measured.predicted)
+    report.notes.push_back(predicted.predicted ? "both files are predictions"
+                                               : "both files are measurements");
+  report.same_plan = of_same_plan(predicted, measured, report);
   report.scenario = predicted.scenario;
   report.predicted = predicted.side;
   report.measured = measured.side;
@@ -356,18 +346,16 @@ CompareReport compare_results(const ResultFile& predicted, const ResultFile& mea
   for (const ResultFile::Rank& rank : predicted.ranks)
     report.compute_alone_s = std::max(report.compute_alone_s, rank.compute_s);
   report.compute_alone_error = relative_error(report.compute_alone_s, measured.side.time_s);
-  add_segment(report, "total", predicted.side.time_s, measured.side.time_s);
+  add_null(add_segment(report, "total", predicted.side.time_s, measured.side.time_s), report.compute_alone_s);
   add_phases(predicted, measured, report);
   add_rank_means(predicted, measured, report);
   add_kinds(predicted, measured, report);
+  add_terms(predicted, measured, report);
   report.memory_error_bytes = predicted.side.peak_bytes - measured.side.peak_bytes;
-  for (std::size_t r = 0; r < predicted.ranks.size(); ++r) {
+  for (std::size_t r = 0; r < std::min(predicted.ranks.size(), measured.ranks.size()); ++r) {
     const std::int64_t error = predicted.ranks[r].peak_bytes - measured.ranks[r].peak_bytes;
     if (std::abs(error) > std::abs(report.rank_memory_error_bytes)) report.rank_memory_error_bytes = error;
   }
-  if (predicted.predicted == measured.predicted)
-    report.notes.push_back(predicted.predicted ? "both files are predictions"
-                                               : "both files are measurements");
   add_difference_notes(predicted, measured, report);
   add_notes(predicted, report);
   add_notes(measured, report);

@@ -61,8 +61,8 @@ void write_ranks(JsonWriter& json, const Figures& figures) {
   });
 }
 
-void write_phases(JsonWriter& json, const Figures& figures) {
-  json.objects("phases", figures.phases, [&](const PhaseTime& phase) {
+void write_phases(JsonWriter& json, std::string_view key, const std::vector<PhaseTime>& phases) {
+  json.objects(key, phases, [&](const PhaseTime& phase) {
     json.field("name", name(phase.phase));
     json.field("time_s", phase.time_s);
   });
@@ -114,7 +114,7 @@ void write_operations(JsonWriter& json, const std::optional<OperationTimes>& ope
 }
 
 void write_figures(JsonWriter& json, const Figures& figures, const std::optional<Fit>& fit) {
-  write_phases(json, figures);
+  write_phases(json, "phases", figures.phases);
   write_ranks(json, figures);
   write_memory(json, figures, fit);
   json.field("messages", figures.messages);
@@ -173,6 +173,7 @@ void write_side(JsonWriter& json, std::string_view key, const CompareSide& side)
   write_text_or_null(json, "gpu", side.gpu);
   json.field("time_s", side.time_s);
   json.field("operations_s", side.operations_s);
+  if (side.last_rank >= 0) json.field("last_rank", side.last_rank);
   json.field("peak_bytes", side.peak_bytes);
   write_versions(json, side.versions);
   if (side.given) write_given(json, *side.given);
@@ -293,6 +294,7 @@ void write_json(std::ostream& out, const RunReport& report) {
   json.field("device", report.device);
   json.field("time_s", report.time_s);
   json.list("times_s", report.times_s);
+  if (!report.undisturbed_phases.empty()) write_phases(json, "undisturbed_phases", report.undisturbed_phases);
   if (report.gpu) write_gpu(json, *report.gpu, report.figures.time_s);
   write_figures(json, report.figures, report.fit);
   write_variants(json, report.variants);
@@ -353,6 +355,17 @@ void write_json(std::ostream& out, const CompareReport& report) {
     json.field("predicted_s", segment.predicted_s);
     json.field("measured_s", segment.measured_s);
     json.field("error", segment.error);
+    json.field("absolute_s", segment.absolute_s);
+    if (segment.null_s) {
+      json.field("null_s", *segment.null_s);
+      json.field("null_error", segment.null_error);
+    }
+  });
+  json.objects("terms", report.terms, [&](const CompareTerm& term) {
+    json.field("name", term.name);
+    json.field("predicted_s", term.predicted_s);
+    json.field("measured_s", term.measured_s);
+    json.field("difference_s", term.predicted_s - term.measured_s);
   });
   json.field("memory_error_bytes", report.memory_error_bytes);
   json.field("rank_memory_error_bytes", report.rank_memory_error_bytes);

@@ -114,6 +114,8 @@ struct RunReport {
   double time_s = 0;            // the median of times_s
   std::vector<double> times_s;  // one entry an iteration: the maximum over ranks
   std::optional<GpuRun> gpu;    // absent for the CPU
+  // Of the iterations of times_s, whose operations are not timed; empty: one phase, or a CUDA graph.
+  std::vector<PhaseTime> undisturbed_phases;
   // Of the timeline that stands for the run. Its time_s is written for a GPU only, as instrumented_s: there
   // operations are timed in iterations of their own, time_s without events between operations.
   Figures figures;
@@ -157,6 +159,21 @@ struct CompareSegment {
   double predicted_s = 0;
   double measured_s = 0;
   double error = 0;  // predicted / measured - 1; NaN when nothing was measured
+  // Of a kind of operation: differences of its operations without their signs, summed, mean over ranks; else
+  // the difference without its sign. So what cancels is seen.
+  double absolute_s = 0;
+  // Of total and phases: the null model (compute alone, of the rank that computes longest there as predicted)
+  // and its error beside what was measured.
+  std::optional<double> null_s = {};
+  double null_error = 0;
+};
+
+// A part of the time of the rank that ends last: "forward/attend", "forward/exchange/wait",
+// "forward/exchange/transfer", "forward/launch" (nothing runs). The terms of one side sum to its
+// operations_s.
+struct CompareTerm {
+  std::string name;
+  double predicted_s = 0, measured_s = 0;
 };
 
 // One of the two results that are compared.
@@ -172,6 +189,7 @@ struct CompareSide {
   std::int64_t peak_bytes = 0;
   Versions versions = {};
   std::optional<Given> given = {};  // none: of before 0.2.0
+  int last_rank = -1;               // whose last operation that is; -1: the file has no operations
 };
 
 struct CompareReport {
@@ -184,6 +202,8 @@ struct CompareReport {
   double compute_alone_s = 0;
   double compute_alone_error = 0;
   std::vector<CompareSegment> segments;
+  std::vector<CompareTerm> terms;
+  bool same_plan = true;  // else two predictions of different plans, whose operations are not joined
   std::int64_t memory_error_bytes = 0;       // predicted - measured peak_bytes
   std::int64_t rank_memory_error_bytes = 0;  // the same, of the rank where they differ most
   std::vector<std::string> notes;            // what a reader of the errors must know, a sentence each

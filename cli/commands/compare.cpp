@@ -34,6 +34,20 @@ bool is_kind(const CompareSegment& segment) {
   return segment.name.find('/') != std::string::npos;
 }
 
+// "forward/exchange/wait" of "forward/exchange".
+bool is_part(const CompareSegment& segment) {
+  return std::count(segment.name.begin(), segment.name.end(), '/') > 1;
+}
+
+// Two predictions are neither predicted beside measured.
+struct SideNames {
+  const char *first, *second;
+};
+SideNames names_of(const CompareReport& report) {
+  if (report.predicted.command == report.measured.command) return {"first", "second"};
+  return {"predicted", "measured"};
+}
+
 // What is of the whole plan in its order, then the kinds of operations with the largest differences first.
 std::vector<CompareSegment> by_difference(const CompareReport& report) {
   std::vector<CompareSegment> segments = report.segments;
@@ -47,18 +61,46 @@ std::vector<CompareSegment> by_difference(const CompareReport& report) {
 
 TextTable table_for_people(const CompareReport& report) {
   const TimeUnit unit = time_unit(std::max(report.predicted.time_s, report.measured.time_s));
+  const SideNames sides = names_of(report);
   TextTable table({{"segment", "", Align::left},
-                   {"predicted", unit.name},
-                   {"measured", unit.name},
+                   {sides.first, unit.name},
+                   {sides.second, unit.name},
                    {"error", "%"},
+                   {"absolute", "%"},
                    {"difference", unit.name},
                    {"of total", "%"}});
   for (const CompareSegment& segment : by_difference(report)) {
-    table.add_row({segment.name, format_time(segment.predicted_s, unit),
-                   format_time(segment.measured_s, unit), format_signed_percent(segment.error),
-                   format_time(difference_s(segment), unit),
-                   format_signed_percent(difference_s(segment) / report.measured.time_s)});
+    table.add_row(
+        {segment.name, format_time(segment.predicted_s, unit), format_time(segment.measured_s, unit),
+         format_signed_percent(segment.error),
+         segment.measured_s > 0 ? format_fixed(100 * segment.absolute_s / segment.measured_s, 1) : "",
+         format_time(difference_s(segment), unit),
+         format_signed_percent(difference_s(segment) / report.measured.time_s)});
   }
+  return table;
+}
+
+// What the last rank's time is made of, the largest differences first, and their sum.
+TextTable table_of_terms(const CompareReport& report) {
+  const TimeUnit unit = time_unit(std::max(report.predicted.operations_s, report.measured.operations_s));
+  const SideNames sides = names_of(report);
+  TextTable table({{"term", "", Align::left},
+                   {sides.first, unit.name},
+                   {sides.second, unit.name},
+                   {"difference", unit.name}});
+  std::vector<CompareTerm> terms = report.terms;
+  std::stable_sort(terms.begin(), terms.end(), [](const CompareTerm& a, const CompareTerm& b) {
+    return std::abs(a.predicted_s - a.measured_s) > std::abs(b.predicted_s - b.measured_s);
+  });
+  CompareTerm sum{"sum", 0, 0};
+  for (const CompareTerm& term : terms) {
+    sum.predicted_s += term.predicted_s;
+    sum.measured_s += term.measured_s;
+  }
+  terms.push_back(sum);
+  for (const CompareTerm& term : terms)
+    table.add_row({term.name, format_time(term.predicted_s, unit), format_time(term.measured_s, unit),
+                   format_time(term.predicted_s - term.measured_s, unit)});
   return table;
 }
 
@@ -85,7 +127,7 @@ void write_largest(std::ostream& out, const CompareReport& report) {
   int named = 0;
   for (const CompareSegment& segment : by_difference(report)) {
     const bool small = std::abs(difference_s(segment)) < worth_naming * report.measured.time_s;
-    if (!is_kind(segment) || small || named == most_named) continue;
+    if (!is_kind(segment) || is_part(segment) || small || named == most_named) continue;
     out << (named++ == 0 ? "most of the difference, mean of the ranks: " : ", ");
     out << fmt::format("{} {} ({} % of the measured time)", segment.name, time_text(difference_s(segment)),
                        format_signed_percent(difference_s(segment) / report.measured.time_s));
@@ -95,8 +137,9 @@ void write_largest(std::ostream& out, const CompareReport& report) {
 
 void write_text(std::ostream& out, const CompareReport& report, const TextStyle& style) {
   out << describe(report.scenario) << '\n';
-  write_side(out, "predicted", report.predicted);
-  write_side(out, "measured", report.measured);
+  const SideNames sides = names_of(report);
+  write_side(out, sides.first, report.predicted);
+  write_side(out, sides.second, report.measured);
   out << fmt::format("time {} %, peak memory {} bytes", format_signed_percent(report.time_error),
                      format_count(report.memory_error_bytes));
   if (report.rank_memory_error_bytes != report.memory_error_bytes) {
@@ -105,10 +148,21 @@ void write_text(std::ostream& out, const CompareReport& report, const TextStyle&
   }
   out << fmt::format("\ncompute alone, without launches, messages and waiting: {}, {} %\n",
                      time_text(report.compute_alone_s), format_signed_percent(report.compute_alone_error));
+  std::string phases;
+  for (const CompareSegment& segment : report.segments) {
+    if (!segment.null_s || segment.name == "total") continue;
+    phases += fmt::format("{}{} {} %, alone {} %", phases.empty() ? "" : "; ", segment.name,
+                          format_signed_percent(segment.error), format_signed_percent(segment.null_error));
+  }
+  if (!phases.empty()) out << "phases: " << phases << '\n';
   write_largest(out, report);
   for (const std::string& note : report.notes) out << "note: " << note << '\n';
   out << '\n';
   table_for_people(report).write(out, style);
+  out << fmt::format(
+      "\nthe time of the rank that ends last ({} {}, {} {}), by what runs on it at each moment\n\n",
+      sides.first, report.predicted.last_rank, sides.second, report.measured.last_rank);
+  table_of_terms(report).write(out, style);
 }
 
 }  // namespace

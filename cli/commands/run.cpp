@@ -145,6 +145,7 @@ int report_run(const Arguments& arguments, Console& console) {
   report.device = gpu ? "gpu" : "cpu";
   report.time_s = result.time_s;
   report.times_s = result.times_s;
+  report.undisturbed_phases = result.phases;
   report.gpu = measured.gpu;
   report.figures = derive_figures(plan, result.timeline, memory);
   const Fit fitted = fit(report.figures, measured.capacity_bytes, measured.fixed_bytes);

@@ -65,6 +65,7 @@ ExecutionResult CpuExecutor::run() {
   ExecutionResult result;
   if (options.keep_log) result.memory.resize(state_->plan.ranks.size());
   std::vector<std::pair<double, Timeline>> timed;
+  std::vector<double> whole_s, forward_s;
   const std::int64_t operations = operation_count(state_->plan);
   const int repetitions = options.warmup + std::max(1, options.iterations);
   for (int i = 0; i < repetitions; ++i) {
@@ -80,9 +81,12 @@ ExecutionResult CpuExecutor::run() {
     const double time_s = repetition.run();
     if (i < options.warmup) continue;
     timed.emplace_back(time_s, repetition.take_timeline());
+    whole_s.push_back(time_s);
+    forward_s.push_back(forward_end_s(state_->plan, timed.back().second));
     result.times_s.push_back(time_s - time_not_reported_s(state_->plan, timed.back().second));
   }
   result.time_s = median(result.times_s);
+  result.phases = median_phases(state_->plan, whole_s, forward_s);
   result.timeline = take_lower_median(timed);
   for (std::size_t r = 0; r < state_->ranks.size(); ++r) {
     if (!state_->ranks[r]->device.red_zones_intact()) result.overrun_ranks.push_back(static_cast<int>(r));

@@ -149,6 +149,7 @@ ExecutionResult GpuExecutor::State::result_of_outcomes(std::vector<double> graph
       for (const OperationTime& time : rank) time_s = std::max(time_s, time.end_s);
     }
   }
+  if (!options.cuda_graph) result.phases = median_phases(plan, result.times_s, forward_s);
   // The second phase is what is left of the iteration.
   if (plan.scenario.problem.direction == Direction::backward) {
     for (std::size_t n = 0; n < result.times_s.size() && n < forward_s.size(); ++n) {

@@ -29,9 +29,10 @@ struct GpuExecutor::State {
         outcomes(plan_.ranks.size()) {}
 
   int world() const { return static_cast<int>(plan.ranks.size()); }
-  // The host watches for the end of the forward.
+  // The host watches for the end of the forward. A graph is timed as a whole.
   bool times_forward() const {
-    return plan.scenario.problem.direction == Direction::backward || between_layers(plan.scenario.schedule);
+    return plan.scenario.problem.direction == Direction::backward || between_layers(plan.scenario.schedule) ||
+           (plan.scenario.problem.direction != Direction::forward && !options.cuda_graph);
   }
   void require_machine();
   void set_up();

@@ -279,6 +279,19 @@ TEST_CASE("run on the CPU, and where the GPU is missing") {
   check_scenario(result, "run");
   check_figures(result, 4);
   CHECK(result.at("times_s").size() == 4);
+  const json& phases = result.at("undisturbed_phases");
+  REQUIRE(phases.size() == 2);
+  CHECK(phases[0].at("name") == "forward");
+  CHECK(phases[1].at("name") == "backward");
+  double longest = 0;
+  for (const json& time : result.at("times_s")) longest = std::max(longest, time.get<double>());
+  for (const json& phase : phases) {
+    CHECK(phase.at("time_s") > 0);
+    CHECK(phase.at("time_s") < longest);
+  }
+  CHECK_FALSE(result_of({"run", "ring-small", "--device", "cpu", "--iterations", "1", "--set",
+                         "problem.direction=forward"})
+                  .contains("undisturbed_phases"));
   CHECK(result.at("fits") == true);
   CHECK(result.at("capacity_bytes").get<std::int64_t>() > result.at("peak_bytes").get<std::int64_t>());
   CHECK_FALSE(result.at("operations").empty());

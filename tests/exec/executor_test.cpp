@@ -272,6 +272,7 @@ TEST_CASE("repetitions are timed, and the timeline respects the edges") {
   const ExecutionResult result = executor.run();
   CHECK(result.times_s.size() == 4);
   CHECK(result.time_s > 0);
+  CHECK(result.phases.empty());  // a forward alone
   CHECK(result.overrun_ranks.empty());
   CHECK_FALSE(result.timeline.predicted);
   REQUIRE(result.timeline.ranks.size() == 2);

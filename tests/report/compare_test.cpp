@@ -8,6 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -71,9 +72,11 @@ TEST_CASE("errors of time, segments and memory") {
   std::vector<std::string> names;
   for (const CompareSegment& each : report.segments) names.push_back(each.name);
   CHECK(names == std::vector<std::string>{"total", "forward", "backward", "compute", "communication",
-                                          "exposed_communication", "backward/all_reduce", "backward/fill",
-                                          "backward/host_sync", "forward/attend", "forward/exchange",
-                                          "forward/merge"});
+                                          "exposed_communication", "exposed_wait", "exposed_transfer",
+                                          "backward/all_reduce", "backward/all_reduce/transfer",
+                                          "backward/all_reduce/wait", "backward/fill", "backward/host_sync",
+                                          "forward/attend", "forward/exchange", "forward/exchange/transfer",
+                                          "forward/exchange/wait", "forward/merge"});
   CHECK(segment(report, "total").predicted_s == 11);
   CHECK(segment(report, "total").measured_s == 8);
   CHECK(segment(report, "forward").predicted_s == 9);
@@ -93,8 +96,94 @@ TEST_CASE("errors of time, segments and memory") {
   CHECK(segment(report, "forward/attend").measured_s == 6);
   CHECK(segment(report, "forward/attend").error == doctest::Approx(5.0 / 6 - 1).epsilon(1e-15));
   CHECK(std::isnan(segment(report, "backward/all_reduce").error));
+  // One attend is 2 s shorter than it was, on one of two ranks.
+  CHECK(segment(report, "forward/attend").absolute_s == 1);
+  // Exchanges of 4 and 3 s, of which the first waits 1.
+  CHECK(segment(report, "forward/exchange").predicted_s == 3.5);
+  CHECK(segment(report, "forward/exchange/wait").predicted_s == 0.5);
+  CHECK(segment(report, "forward/exchange/transfer").predicted_s == 3);
+  // Rank 1 computes longest in the forward, 0-3 and 5-8.5; in the backward each 9-10.
+  CHECK(segment(report, "total").null_s == 7.5);
+  CHECK(segment(report, "forward").null_s == 6.5);
+  CHECK(segment(report, "forward").null_error == doctest::Approx(6.5 / 9 - 1).epsilon(1e-15));
+  CHECK(segment(report, "backward").null_s == 1);
+  CHECK_FALSE(segment(report, "compute").null_s.has_value());
   REQUIRE(report.notes.size() == 2);  // of the two machines; operations until 11 s beside a time of 8 s
   CHECK(report.notes[1].starts_with("b.json: its operations ended after 11000.000 ms"));
+}
+
+TEST_CASE("terms take the time of the last rank apart, and sum to it") {
+  const Plan plan = hand_plan();
+  Timeline real = hand_timeline();
+  real.ranks[0][1].end_s = 4;
+  real.ranks[0][5] = {0, 10, 10, 0, Origin::measured};
+  real.ranks[1][5] = {0, 10, 10, 0, Origin::measured};
+  const CompareReport report =
+      compare_results(read_result_json(simulated(plan, hand_timeline(), true), "a.json"),
+                      read_result_json(measured(plan, real, 8, 0), "b.json"));
+  CHECK(report.predicted.last_rank == 0);  // both end at 11
+  // Rank 0, predicted: attend 0-2, the exchange from 2 (until then it waits, beside attend) to 5, nothing
+  // 5-6, attend 6-8, merge 8-9, fill 9-10, all_reduce 10-11. Measured: attend 0-4, so the exchange 4-5; at
+  // the end nothing from 10 until the host_sync at 11.
+  const std::vector<std::tuple<std::string, double, double>> expected{{"backward/all_reduce/transfer", 1, 0},
+                                                                      {"backward/fill", 1, 1},
+                                                                      {"backward/launch", 0, 1},
+                                                                      {"forward/attend", 4, 6},
+                                                                      {"forward/exchange/transfer", 3, 1},
+                                                                      {"forward/launch", 1, 1},
+                                                                      {"forward/merge", 1, 1}};
+  REQUIRE(report.terms.size() == expected.size());
+  double ours = 0, theirs = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(report.terms[i].name == std::get<0>(expected[i]));
+    CHECK(report.terms[i].predicted_s == std::get<1>(expected[i]));
+    CHECK(report.terms[i].measured_s == std::get<2>(expected[i]));
+    ours += report.terms[i].predicted_s;
+    theirs += report.terms[i].measured_s;
+  }
+  CHECK(ours == report.predicted.operations_s);
+  CHECK(theirs == report.measured.operations_s);
+}
+
+TEST_CASE("phases of a run are those of its undisturbed iterations, where it says them") {
+  const Plan plan = hand_plan();
+  std::string text = measured(plan, hand_timeline(), 10, 0);
+  const std::string key = "\"time_s\":";
+  text.insert(text.find(key),
+              "\"undisturbed_phases\": [{\"name\": \"forward\", \"time_s\": 8.5}, {\"name\": "
+              "\"backward\", \"time_s\": 1.5}], ");
+  const CompareReport report = compare_results(
+      read_result_json(simulated(plan, hand_timeline(), true), "a.json"), read_result_json(text, "b.json"));
+  CHECK(segment(report, "forward").measured_s == 8.5);
+  CHECK(segment(report, "backward").measured_s == 1.5);
+  CHECK(segment(report, "forward").predicted_s == 9);
+  CHECK(report.notes.back().find("every segment but total and phases is of the instrumented iteration") !=
+        std::string::npos);
+}
+
+TEST_CASE("two predictions of different plans are compared term by term") {
+  const Plan plan = hand_plan();
+  Plan longer = plan;
+  longer.scenario.problem.sequence = 16;
+  longer.ranks[0].operations[3].kind = OpKind::add;
+  longer.ranks[1].operations[3].kind = OpKind::add;
+  const ResultFile a = read_result_json(simulated(plan, hand_timeline(), true), "a.json");
+  const ResultFile b = read_result_json(simulated(longer, hand_timeline(), true), "b.json");
+  const CompareReport report = compare_results(a, b);
+  CHECK_FALSE(report.same_plan);
+  CHECK(segment(report, "forward/merge").predicted_s == 0.75);  // 1 and 0.5 s on two ranks
+  CHECK(segment(report, "forward/merge").measured_s == 0);
+  CHECK(segment(report, "forward/add").measured_s == 0.75);
+  double sum = 0;
+  for (const CompareTerm& term : report.terms) sum += term.predicted_s - term.measured_s;
+  CHECK(sum == doctest::Approx(a.side.operations_s - b.side.operations_s));
+  CHECK(report.notes[1] ==
+        "two plans, whose operations are not joined: problem.sequence is 8 in a.json, 16 in b.json");
+  // A measurement is of the plan that was predicted.
+  CHECK_THROWS_WITH_AS(
+      compare_results(a, read_result_json(measured(longer, hand_timeline(), 11, 0), "c.json")),
+      doctest::Contains("problem.sequence is 8"), JsonFileError);
 }
 
 TEST_CASE("a result compared with itself differs in nothing") {
@@ -128,10 +217,9 @@ TEST_CASE("a file that does not say an option is of another scenario") {
   Plan now = hand_plan();
   now.scenario.schedule.set("rotation", std::string("whole"));
   const ResultFile a = read_result_json(simulated(now, hand_timeline(), true), "a.json");
-  const ResultFile without = read_result_json(simulated(hand_plan(), hand_timeline(), true), "b.json");
-  for (const auto& [one, other] : {std::pair{&a, &without}, std::pair{&without, &a}})
-    CHECK_THROWS_WITH_AS(compare_results(*one, *other), doctest::Contains("schedule.rotation is "),
-                         JsonFileError);
+  const ResultFile without = read_result_json(measured(hand_plan(), hand_timeline(), 11, 0), "b.json");
+  CHECK_THROWS_WITH_AS(compare_results(a, without), doctest::Contains("schedule.rotation is "),
+                       JsonFileError);
 }
 
 TEST_CASE("what cannot be compared") {
@@ -146,12 +234,12 @@ TEST_CASE("what cannot be compared") {
   Plan longer = plan;
   longer.scenario.problem.sequence = 16;
   refused(
-      read_result_json(simulated(longer, hand_timeline(), true), "b.json"),
+      read_result_json(measured(longer, hand_timeline(), 11, 0), "b.json"),
       "problem.sequence is " + std::to_string(plan.scenario.problem.sequence) + " in a.json, 16 in b.json");
   Plan scheduled = plan;
   scheduled.scenario.schedule.set("kv_slots", std::int64_t{7});
   scheduled.scenario.problem.causal = !plan.scenario.problem.causal;
-  const ResultFile two = read_result_json(simulated(scheduled, hand_timeline(), true), "b.json");
+  const ResultFile two = read_result_json(measured(scheduled, hand_timeline(), 11, 0), "b.json");
   CHECK_THROWS_WITH_AS(compare_results(a, two), doctest::Contains("problem.mask is "), JsonFileError);
   CHECK_THROWS_WITH_AS(compare_results(a, two), doctest::Contains("; schedule.kv_slots is "), JsonFileError);
 

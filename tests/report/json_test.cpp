@@ -201,7 +201,8 @@ TEST_CASE("compare, reproduce") {
   CompareReport compare;
   compare.scenario = hand_plan().scenario;
   compare.time_error = -0.25;
-  compare.segments = {{"forward", 3, 4, -0.25}, {"backward", 1, 0, std::nan("")}};
+  compare.segments = {{"forward", 3, 4, -0.25, 1, 2, -0.5}, {"backward", 1, 0, std::nan("")}};
+  compare.terms = {{"forward/attend", 3, 2.5}};
   compare.memory_error_bytes = -512;
   compare.predicted = {"a.json", "simulate", "h100x8", "H100 SXM 80GB", 3, 3.5, 1024};
   compare.measured = {"b.json", "run", "NVIDIA H200", "NVIDIA H200", 4, 4, 1536};
@@ -219,8 +220,17 @@ TEST_CASE("compare, reproduce") {
   CHECK(json["rank_memory_error_bytes"] == 0);
   CHECK(json["notes"] == OrderedJson::array({"said \"so\""}));
   CHECK(json["time_error"] == -0.25);
-  CHECK(json["segments"][0] ==
-        OrderedJson{{"name", "forward"}, {"predicted_s", 3}, {"measured_s", 4}, {"error", -0.25}});
+  CHECK(json["segments"][0] == OrderedJson{{"name", "forward"},
+                                           {"predicted_s", 3},
+                                           {"measured_s", 4},
+                                           {"error", -0.25},
+                                           {"absolute_s", 1},
+                                           {"null_s", 2},
+                                           {"null_error", -0.5}});
+  CHECK_FALSE(json["segments"][1].contains("null_s"));
+  CHECK(json["terms"] ==
+        OrderedJson::array({OrderedJson{
+            {"name", "forward/attend"}, {"predicted_s", 3}, {"measured_s", 2.5}, {"difference_s", 0.5}}}));
   CHECK(json["segments"][1]["error"].is_null());
   CHECK(json["memory_error_bytes"] == -512);
 
