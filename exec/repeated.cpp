@@ -14,9 +14,11 @@ double median(std::vector<double> values) {
 
 std::vector<PhaseTime> median_phases(const Plan& plan, const std::vector<double>& whole_s,
                                      const std::vector<double>& forward_s) {
-  if (plan.scenario.problem.direction == Direction::forward || whole_s.empty() ||
-      whole_s.size() != forward_s.size())
-    return {};
+  const bool both = std::ranges::any_of(plan.ranks, [](const RankPlan& rank) {
+    return std::ranges::any_of(rank.operations,
+                               [](const Operation& op) { return op.phase == Phase::backward; });
+  });
+  if (!both || whole_s.empty() || whole_s.size() != forward_s.size()) return {};
   std::vector<double> backward_s;
   for (std::size_t n = 0; n < whole_s.size(); ++n) backward_s.push_back(whole_s[n] - forward_s[n]);
   return {{Phase::forward, median(forward_s)}, {Phase::backward, median(backward_s)}};

@@ -7,7 +7,9 @@ namespace cplab {
 
 TEST_CASE("phases are medians over the repetitions, of the forward and of what is left") {
   Plan plan;
-  plan.scenario.problem.direction = Direction::forward_backward;
+  plan.ranks.resize(1);
+  plan.ranks[0].operations.resize(2);
+  plan.ranks[0].operations[1].phase = Phase::backward;
   // Wholes of 10, 14, 11 with forwards of 4, 5, 3: backwards of 6, 9, 8.
   const std::vector<PhaseTime> phases = median_phases(plan, {10, 14, 11}, {4, 5, 3});
   REQUIRE(phases.size() == 2);
@@ -18,7 +20,7 @@ TEST_CASE("phases are medians over the repetitions, of the forward and of what i
   // One phase, no repetition, or forwards that nobody timed.
   CHECK(median_phases(plan, {}, {}).empty());
   CHECK(median_phases(plan, {10, 14}, {}).empty());
-  plan.scenario.problem.direction = Direction::forward;
+  plan.ranks[0].operations.pop_back();
   CHECK(median_phases(plan, {10}, {10}).empty());
 }
 
