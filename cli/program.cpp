@@ -179,7 +179,7 @@ const std::vector<Command>& commands() {
        true},
       {"compare",
        "PREDICTED.json MEASURED.json",
-       "a prediction beside a measurement (JSON, with --operations)",
+       "a prediction beside a measurement, another prediction, or a trace of Kineto or nsys",
        "cplab compare predicted.json measured.json",
        {},
        command_compare},

@@ -1,4 +1,5 @@
-// cplab compare PREDICTED.json MEASURED.json: where a prediction and a measurement of one plan differ.
+// cplab compare PREDICTED.json MEASURED.json: where a prediction and a measurement of one plan differ, or two
+// predictions; or ours and what another program's profiler saw.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,16 +15,17 @@
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
 #include "report/compare.hpp"
+#include "report/compare_spans.hpp"
 #include "report/json.hpp"
 
 namespace cplab {
 
 namespace {
 
-ResultFile read_result(const std::string& path) {
-  const std::string text = read_text_file(path, most_result_bytes);
+std::string read_json_text(const std::string& path) {
+  std::string text = read_text_file(path, most_result_bytes);
   require_json_memory(text, path);
-  return read_result_json(text, path);
+  return text;
 }
 
 double difference_s(const CompareSegment& segment) {
@@ -165,6 +167,74 @@ void write_text(std::ostream& out, const CompareReport& report, const TextStyle&
   table_of_terms(report).write(out, style);
 }
 
+// ---- beside another program's trace -----------------------------------------------------------------
+
+TextTable table_of_classes(const SpanComparison& comparison, bool for_files) {
+  const TimeUnit unit = time_unit(std::max(comparison.predicted_s, comparison.measured_s));
+  const char* const in = for_files ? "s" : unit.name;
+  TextTable table({{"class", "", Align::left},
+                   {"ours", ""},
+                   {"theirs", ""},
+                   {"matched", ""},
+                   {"predicted", in},
+                   {"measured", in},
+                   {"error", for_files ? "" : "%"},
+                   {"absolute", in}});
+  const auto time = [&](double seconds) {
+    return for_files ? fmt::format("{}", seconds) : format_time(seconds, unit);
+  };
+  const auto count = [&](std::int64_t of) { return for_files ? std::to_string(of) : format_count(of); };
+  for (const SpanComparison::Class& each : comparison.classes)
+    table.add_row({std::string(name(each.of)), count(each.ours), count(each.theirs), count(each.matched),
+                   time(each.predicted_s), time(each.measured_s),
+                   !for_files                  ? format_signed_percent(each.error)
+                   : std::isfinite(each.error) ? fmt::format("{}", each.error)
+                                               : "",
+                   time(each.absolute_s)});
+  return table;
+}
+
+void write_text(std::ostream& out, const SpanComparison& comparison, const TextStyle& style) {
+  constexpr std::size_t most_listed = 20, longest_name = 60;
+  const TimeUnit unit = time_unit(std::max(comparison.predicted_s, comparison.measured_s));
+  out << describe(comparison.scenario) << '\n';
+  write_side(out, "predicted", comparison.predicted);
+  out << fmt::format("measured  {} ({})\n", comparison.file, comparison.tool);
+  out << fmt::format("rank {}, first start to last end: {} and {}, {} %; compute alone {}, {} %\n",
+                     comparison.rank, time_text(comparison.predicted_s), time_text(comparison.measured_s),
+                     format_signed_percent(comparison.error), time_text(comparison.compute_alone_s),
+                     format_signed_percent(comparison.compute_alone_error));
+  for (const std::string& note : comparison.notes) out << "note: " << note << '\n';
+  out << "\nspans of a class, the n-th of ours with the n-th of theirs\n\n";
+  table_of_classes(comparison, false).write(out, style);
+  if (comparison.unmatched.empty()) return;
+  out << "\nnot matched\n\n";
+  TextTable table({{"side", "", Align::left},
+                   {"class", "", Align::left},
+                   {"name", "", Align::left},
+                   {"count", ""},
+                   {"time", unit.name}});
+  for (std::size_t i = 0; i < std::min(comparison.unmatched.size(), most_listed); ++i) {
+    const SpanComparison::Unmatched& each = comparison.unmatched[i];
+    table.add_row({each.ours ? "ours" : "theirs", std::string(name(each.of)),
+                   each.name.substr(0, longest_name), format_count(each.count),
+                   format_time(each.seconds, unit)});
+  }
+  table.write(out, style);
+  if (comparison.unmatched.size() > most_listed)
+    out << fmt::format("and {} names more (--json has all)\n", comparison.unmatched.size() - most_listed);
+}
+
+int beside_trace(const ResultFile& predicted, const SpanFile& trace, Console& console) {
+  SpanComparison comparison = compare_spans(predicted, trace);
+  comparison.versions = versions_of_build();
+  write_text(console.text(), comparison, console.style());
+  console.write_json_to_option([&](std::ostream& stream) { write_json(stream, comparison); });
+  console.write_csv_to_option(
+      [&](std::ostream& stream) { table_of_classes(comparison, true).write_csv(stream); });
+  return exit_fine;
+}
+
 }  // namespace
 
 int command_compare(const Arguments& arguments, Console& console) {
@@ -176,10 +246,20 @@ int command_compare(const Arguments& arguments, Console& console) {
       throw InputError("--" + std::string(option) +
                        ": the results are compared as they are; change what simulate is given");
   }
-  Progress progress(console, "reading " + arguments.positional()[0]);
-  const ResultFile predicted = read_result(arguments.positional()[0]);
-  progress.stage("reading " + arguments.positional()[1]);
-  const ResultFile measured = read_result(arguments.positional()[1]);
+  const std::string &first = arguments.positional()[0], &second = arguments.positional()[1];
+  Progress progress(console, "reading " + first);
+  const std::string first_text = read_json_text(first);
+  if (is_span_file(first_text))
+    throw InputError(first + ": is a trace; the prediction comes first: cplab compare PREDICTED.json TRACE");
+  const ResultFile predicted = read_result_json(first_text, first);
+  progress.stage("reading " + second);
+  const std::string text = read_json_text(second);
+  if (is_span_file(text)) {
+    const SpanFile trace = read_spans(text, second);
+    progress.end();
+    return beside_trace(predicted, trace, console);
+  }
+  const ResultFile measured = read_result_json(text, second);
   progress.end();
   CompareReport report = compare_results(predicted, measured);
   report.versions = versions_of_build();

@@ -141,6 +141,29 @@ TEST_CASE("compare: what it refuses, and why") {
   expect_not_compared({"compare", a, folder.write("null.json", other.dump())}, "/operations/5/end_s: ");
 }
 
+TEST_CASE("compare: beside a trace of another program") {
+  const TemporaryFolder folder;
+  const std::string a = simulated_file(folder, "a.json");
+  const std::string trace =
+      folder.write("trace.json",
+                   R"({"traceEvents": [{"cat": "kernel", "name": "flash_fwd_kernel", "ts": 0, "dur": 100},
+          {"cat": "kernel", "name": "gemm", "ts": 100, "dur": 50}]})");
+  const ProgramResult text = run_cplab({"compare", a, trace});
+  CAPTURE(text.err);
+  CHECK(text.code == 0);
+  CHECK(text.out.find("(Kineto)") != std::string::npos);
+  CHECK(text.out.find("not matched") != std::string::npos);
+  CHECK(text.out.find("gemm") != std::string::npos);
+  const json report = json::parse(run_cplab({"compare", a, trace, "--json", "-"}).out);
+  CHECK(report.at("schema") == "cplab.spans.1");
+  CHECK(report.at("command") == "compare");
+  CHECK(report.at("matched").at(0).at("measured_s").get<double>() == doctest::Approx(100e-6));
+  CHECK(run_cplab({"compare", a, trace, "--csv", "-"})
+            .out.starts_with("class,ours,theirs,matched,predicted_s"));
+  expect_not_compared({"compare", trace, a}, "trace.json: is a trace; the prediction comes first");
+  expect_not_compared({"compare", simulated_file(folder, "bare.json", {}), trace}, "no operations in it");
+}
+
 TEST_CASE("plots/compare.py: one row a comparison, peers beside it") {
   if (std::system("python3 --version > /dev/null 2>&1") != 0) {
     MESSAGE("no python3: not tested");
