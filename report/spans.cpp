@@ -53,9 +53,9 @@ SpanFile read_kineto(const std::string& text, const std::string& file_name) {
     const bool step = category == "gpu_user_annotation" && event.at("name").text().starts_with(step_name);
     const bool runs = category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset";
     if (!step && !runs) continue;
-    const double start_s = event.at("ts").number() * us;
-    TraceSpan span{event.at("name").text(), start_s, start_s + event.at("dur").number() * us,
-                   SpanClass::other};
+    const double start_s = event.at("ts").number() * us, seconds = event.at("dur").number() * us;
+    if (!(seconds >= 0)) event.at("dur").fail("legal: microseconds from 0 on");
+    TraceSpan span{event.at("name").text(), start_s, start_s + seconds, SpanClass::other};
     span.of = runs ? class_of_kernel(span.name) : SpanClass::other;
     (step ? steps : file.spans).push_back(std::move(span));
   }
@@ -74,10 +74,12 @@ SpanFile read_kineto(const std::string& text, const std::string& file_name) {
 // ---- nsys ------------------------------------------------------------------------------------------
 
 // Whole numbers are text there, and names places in the list of the first line.
-double number_of(const JsonNode& node) {
-  return node.is_text() ? std::atof(node.text().c_str()) : node.number();
+double number_of(const JsonNode& node, double most) {
+  const double number = node.is_text() ? std::atof(node.text().c_str()) : node.number();
+  if (!(number >= 0 && number <= most)) node.fail("legal: a number from 0 to " + std::to_string(most));
+  return number;
 }
-constexpr double ns = 1e-9;
+constexpr double ns = 1e-9, most_ns = 1e19, most_devices = 1e6;
 
 class NsysReader {
  public:
@@ -97,9 +99,11 @@ class NsysReader {
     const JsonNode cuda = root.at("CudaEvent");
     const std::string name = name_of(cuda);
     if (name.empty()) return;
-    TraceSpan span{name, number_of(cuda.at("startNs")) * ns, number_of(cuda.at("endNs")) * ns,
-                   class_of_kernel(name)};
-    const int device = cuda.has("deviceId") ? static_cast<int>(number_of(cuda.at("deviceId"))) : 0;
+    TraceSpan span{name, number_of(cuda.at("startNs"), most_ns) * ns,
+                   number_of(cuda.at("endNs"), most_ns) * ns, class_of_kernel(name)};
+    if (span.end_s < span.start_s) cuda.at("endNs").fail("lies before startNs");
+    const int device =
+        cuda.has("deviceId") ? static_cast<int>(number_of(cuda.at("deviceId"), most_devices)) : 0;
     by_device_[device].push_back(std::move(span));
   }
 

@@ -203,6 +203,15 @@ TEST_CASE("what is no trace, or of no GPU") {
       read_spans(kineto({event("cpu_op", "aten::mul", 0, 1)}), "t.json"),
       "t.json: nothing in it ran on a GPU: no event is of cat kernel, gpu_memcpy or gpu_memset",
       JsonFileError);
+  CHECK_THROWS_WITH_AS(read_spans(kineto({event("kernel", "k", 0, -1)}), "t.json"),
+                       "t.json: /traceEvents/0/dur: legal: microseconds from 0 on", JsonFileError);
+  const auto lines = [](const std::string& start, const std::string& end) {
+    return "{\"CudaEvent\": {\"startNs\": \"" + start + "\", \"endNs\": \"" + end + "\", \"memcpy\": {}}}\n";
+  };
+  CHECK_THROWS_WITH_AS(read_spans(lines("5", "4"), "r.jsonl"), doctest::Contains("lies before startNs"),
+                       JsonFileError);
+  CHECK_THROWS_WITH_AS(read_spans(lines("nan", "4"), "r.jsonl"), doctest::Contains("legal: a number from 0"),
+                       JsonFileError);
   CHECK_THROWS_AS(read_spans("{\"traceEvents\": 3}", "t.json"), JsonFileError);
   CHECK_THROWS_AS(read_spans("{\"traceEvents\": [", "t.json"), JsonFileError);
 }

@@ -2,6 +2,8 @@
 // goes by rows of both sides: worked out by hand on 100 multiprocessors and memory of 1 TB/s.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "cli/files/hardware_file.hpp"
 #include "cli/files/text_file.hpp"
 #include "sim/kernel_cost.hpp"
