@@ -27,6 +27,25 @@ double live_pairs(const Segment& s) {
   return std::max(0.0, below(std::min(hi, s.k_count)) - below(std::max(lo - 1, -s.q_count - 1)));
 }
 
+Segment live_part(const Segment& s) {
+  std::int64_t first = 0, last = s.q_count - 1, first_key = 0, last_key = s.k_count - 1;
+  if (s.right >= 0) {
+    first = std::max(first, -s.offset - s.right);
+    last_key = std::min(last_key, s.q_count - 1 + s.offset + s.right);
+  }
+  if (s.left >= 0) {
+    last = std::min(last, s.k_count - 1 - s.offset + s.left);
+    first_key = std::max(first_key, s.offset - s.left);
+  }
+  Segment part = s;
+  part.q_begin += first;
+  part.q_count = std::max<std::int64_t>(0, last - first + 1);
+  part.k_begin += first_key;
+  part.k_count = std::max<std::int64_t>(0, last_key - first_key + 1);
+  part.offset += first - first_key;
+  return part;
+}
+
 double flops_per_pair(OpKind kind, std::int64_t head_size, std::int64_t value_size) {
   const auto D = static_cast<double>(head_size), E = static_cast<double>(value_size);
   if (kind == OpKind::attend) return 2 * (D + E);

@@ -25,11 +25,14 @@
 namespace cplab {
 namespace {
 
-// Rows that are in some segment.
+// Rows that are in some visible pair.
 double rows_named(std::span<const Segment> segments, std::int64_t Segment::*begin,
                   std::int64_t Segment::*count) {
   std::vector<std::pair<std::int64_t, std::int64_t>> runs;
-  for (const Segment& segment : segments) runs.emplace_back(segment.*begin, segment.*begin + segment.*count);
+  for (const Segment& segment : segments) {
+    const Segment live = live_part(segment);
+    runs.emplace_back(live.*begin, live.*begin + live.*count);
+  }
   std::sort(runs.begin(), runs.end());
   std::int64_t rows = 0, end = 0;
   for (const auto& [first, last] : runs) {

@@ -62,8 +62,43 @@ TileCosts same_costs(const Rates& rates, double of_128_keys) {
       {of_128_keys, of_128_keys, of_128_keys}, rates[Rate::tile_beyond_keys], rates[Rate::tile_masked_block]};
 }
 
-double memory_us(std::initializer_list<const View*> views, const Rates& rates) {
-  return bytes_of_views(views) / rates[Rate::memory_bytes_s] / us;
+namespace {
+
+// The part of a side's rows that some segment names.
+double share_of_rows(std::span<const Segment> segments, std::int64_t Segment::*begin, std::int64_t Segment::*count,
+                     std::int64_t all) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> runs;
+  for (const Segment& segment : segments) runs.emplace_back(segment.*begin, segment.*begin + segment.*count);
+  std::sort(runs.begin(), runs.end());
+  std::int64_t rows = 0, end = 0;
+  for (const auto& [first, last] : runs) {
+    rows += std::max<std::int64_t>(0, last - std::max(first, end));
+    end = std::max(end, last);
+  }
+  return all > 0 ? static_cast<double>(rows) / static_cast<double>(all) : 0;
+}
+
+template <class Call>
+double moved_us(const Call& call, std::initializer_list<const View*> of_queries,
+                std::initializer_list<const View*> of_keys, const Rates& rates) {
+  const double queries = share_of_rows(call.segments, &Segment::q_begin, &Segment::q_count, call.q.rows),
+               keys = share_of_rows(call.segments, &Segment::k_begin, &Segment::k_count, call.k.rows);
+  return (queries * bytes_of_views(of_queries) + keys * bytes_of_views(of_keys)) /
+         rates[Rate::memory_bytes_s] / us;
+}
+
+}  // namespace
+
+double memory_us(const Attend& call, const Rates& rates) {
+  return moved_us(call, {&call.q, &call.out}, {&call.k, &call.v}, rates);
+}
+
+double memory_us(const AttendBackward& call, const Rates& rates) {
+  return moved_us(call, {&call.q, &call.dout, &call.dq}, {&call.k, &call.v, &call.dk, &call.dv}, rates);
+}
+
+double inputs_us(const AttendBackward& call, const Rates& rates) {
+  return moved_us(call, {&call.q, &call.dout}, {&call.k, &call.v}, rates);
 }
 
 double rowwise_us(std::initializer_list<const View*> views, const Rates& rates) {

@@ -27,8 +27,12 @@ double hopper_backward_flop_us(const HeadSizes& sizes, const Rates& rates);
 // Tiles of every height cost the same.
 TileCosts same_costs(const Rates& rates, double of_128_keys);
 
-// us for every view once, at the bandwidth of memory, and at that of row-wise kernels.
-double memory_us(std::initializer_list<const View*> views, const Rates& rates);
+// us for what a call reads and writes once, in rows that its segments name, at the bandwidth of memory; for q, k, v and
+// dout of a backward alone.
+double memory_us(const Attend& call, const Rates& rates);
+double memory_us(const AttendBackward& call, const Rates& rates);
+double inputs_us(const AttendBackward& call, const Rates& rates);
+// us for every view once, at the bandwidth of row-wise kernels.
 double rowwise_us(std::initializer_list<const View*> views, const Rates& rates);
 
 // What is not in the list of tiles and their costs.

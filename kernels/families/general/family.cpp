@@ -73,7 +73,7 @@ class GeneralForward final : public AttendFamily {
     multiply(times, general_costs(head_sizes(call.q, call.v), call.q.dtype, rates).forward);
     const double tiles = in_order_us(std::move(times), call.q.heads, forward_blocks, options.sms);
     return {us * (rates[Rate::launch_us] + tiles),
-            us * (rates[Rate::launch_us] + memory_us({&call.q, &call.k, &call.v, &call.out}, rates))};
+            us * (rates[Rate::launch_us] + memory_us(call, rates))};
   }
 
   double flop_us(const AttendVariant& variant, const Rates& rates) const override {
@@ -119,8 +119,7 @@ class GeneralBackward final : public AttendBackwardFamily {
     const AttendBackward call = as_launched(asked, chosen);
     const double tiles = rates[Rate::launch_us] + both_launches_us(chosen, call, options) +
                          casts_us(chosen, asked, call, rates);
-    const double memory =
-        memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, rates);
+    const double memory = memory_us(call, rates);
     return {us * (rates[Rate::launch_us] + tiles), us * (rates[Rate::launch_us] + memory)};
   }
 

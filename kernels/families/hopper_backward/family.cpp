@@ -172,8 +172,7 @@ PredictedTime HopperBackward::time(const ChosenBackward& chosen, const AttendBac
     tiles -= rates[call.q.width == 64 ? Rate::hopper_backward_d64_loads_beside_delta_us
                                       : Rate::hopper_backward_d128_loads_beside_delta_us];
   tiles += casts_us(chosen, asked, call, rates);
-  const double memory =
-      memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, rates);
+  const double memory = memory_us(call, rates);
   return {us * (rates[Rate::launch_us] + tiles), us * (rates[Rate::launch_us] + memory)};
 }
 

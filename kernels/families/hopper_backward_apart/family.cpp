@@ -90,9 +90,7 @@ class HopperBackwardApart final : public AttendBackwardFamily {
       tiles = makespan(times, {.heads = call.k.heads, .heads_per_group = call.k.heads, .sms = options.sms});
     tiles += casts_us(chosen, asked, call, rates);
     // Both kinds of tiles read q, k, v and dout.
-    const double memory =
-        memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, rates) +
-        memory_us({&call.q, &call.k, &call.v, &call.dout}, rates);
+    const double memory = memory_us(call, rates) + inputs_us(call, rates);
     return {us * (rates[Rate::launch_us] + tiles), us * (rates[Rate::launch_us] + memory)};
   }
 

@@ -115,7 +115,7 @@ class HopperForward final : public AttendFamily {
                                 : 0;
     const double of_tiles = makespan_us(chosen.work, costs, walk, false, {.rows_us = rows_us(call, rates)});
     return {us * (rates[Rate::launch_us] + std::max(of_tiles, least_us)),
-            us * (rates[Rate::launch_us] + memory_us({&call.q, &call.k, &call.v, &call.out}, rates))};
+            us * (rates[Rate::launch_us] + memory_us(call, rates))};
   }
 
   double flop_us(const AttendVariant& variant, const Rates& rates) const override {

@@ -87,7 +87,7 @@ class MmaForward final : public AttendFamily {
     const double tiles =
         makespan_us(chosen.work, same_costs(rates, cost), walk, false, {.longest_first = true});
     return {us * (rates[Rate::launch_us] + tiles),
-            us * (rates[Rate::launch_us] + memory_us({&call.q, &call.k, &call.v, &call.out}, rates))};
+            us * (rates[Rate::launch_us] + memory_us(call, rates))};
   }
 
   double flop_us(const AttendVariant& variant, const Rates& rates) const override {
@@ -162,8 +162,7 @@ class MmaBackward final : public AttendBackwardFamily {
     tiles += rates[Rate::launch_us] + makespan_us(chosen.by_q, same_costs(rates, costs.queries),
                                                   walk(call.q.heads), false, {.longest_first = true});
     tiles += casts_us(chosen, asked, call, rates);
-    const double memory =
-        memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, rates);
+    const double memory = memory_us(call, rates);
     return {us * (rates[Rate::launch_us] + tiles), us * (rates[Rate::launch_us] + memory)};
   }
 
