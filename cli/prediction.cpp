@@ -96,11 +96,11 @@ ChainShares shares_of(const UseSeconds& use) {
   return {use.attention / all, use.other_kernels / all, use.communication / all, use.host / all};
 }
 
-// "measured 61.2 %, assumed 38.8 %": those that are not zero.
-std::string shares_text(std::initializer_list<std::pair<const char*, double>> shares) {
+// "measured 61.2 %, assumed 38.8 %": those above `least`.
+std::string shares_text(std::initializer_list<std::pair<const char*, double>> shares, double least = 0) {
   std::string text;
   for (const auto& [name, share] : shares)
-    if (share > 0) text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", name, format_percent(share));
+    if (share > least) text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", name, format_percent(share));
   return text.empty() ? "no time at all" : text;
 }
 
@@ -210,10 +210,12 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, const Hardware& h
 }
 
 std::string describe(const OriginShares& shares) {
+  constexpr double printed_as_none = 0.0005;  // "0.0 %"
   return shares_text({{"measured", shares.measured},
                       {"interpolated", shares.interpolated},
                       {"extrapolated", shares.extrapolated},
-                      {"assumed", shares.assumed}});
+                      {"assumed", shares.assumed}},
+                     printed_as_none);
 }
 
 std::string describe(const ChainShares& shares) {

@@ -104,7 +104,10 @@ struct TableWalk {
   }
   void find_unmasked() {
     const double half = (reach + 1) / 2;
-    unmasked = met >= reach * (1 - same_point) ? 1 : std::max(0.0, (met - half) / (reach - half));
+    if (met >= reach * (1 - same_point))
+      unmasked = 1;
+    else
+      unmasked = met <= half * (1 + same_point) ? 0 : (met - half) / (reach - half);
   }
 };
 
