@@ -100,7 +100,8 @@ ChainShares shares_of(const UseSeconds& use) {
 std::string shares_text(std::initializer_list<std::pair<const char*, double>> shares, double least = 0) {
   std::string text;
   for (const auto& [name, share] : shares)
-    if (share > least) text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", name, format_percent(share));
+    if (share > least)
+      text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", name, format_percent(share));
   return text.empty() ? "no time at all" : text;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "sim/waves.hpp"
@@ -13,9 +14,9 @@ namespace cplab {
 WaveTimes::WaveTimes(const KernelTable& first, const Hardware& hardware, double burst)
     : table(&first),
       family(family_of(first)),
-      launch_s(hardware.gpu.least_kernel_s),
       hardware_(&hardware),
-      burst_(burst) {}
+      burst_(burst),
+      shortest_s_(std::numeric_limits<double>::infinity()) {}
 
 bool WaveTimes::takes(const KernelTable& t) const {
   return t.kind == table->kind && t.dtype == table->dtype && t.head_size == table->head_size &&
@@ -32,7 +33,7 @@ void WaveTimes::add(const KernelTable& t) {
     const double met = square_pairs(point.sequence, t.causal) / static_cast<double>(point.sequence);
     const double tiles = blocks_of(point.sequence, point.batch * point.heads, t.tile_rows);
     const double seconds = t.sustained ? point.seconds : point.seconds * burst_;
-    launch_s = std::min(launch_s, seconds);
+    shortest_s_ = std::min(shortest_s_, seconds);
     tiles_[met].push_back(tiles);
     // Of two equal points the first counts.
     points_[met].try_emplace(waves_of(tiles, own_sms).count, Estimate{seconds, origin});
@@ -45,7 +46,17 @@ bool WaveTimes::is_point(double met, double tiles) const {
          std::find(at->second.begin(), at->second.end(), tiles) != at->second.end();
 }
 
-Estimate WaveTimes::waves_at(const ByWaves& points, double waves) const {
+double WaveTimes::launch_s() const {
+  const double least_s = hardware_->gpu.least_kernel_s;
+  if (points_.size() < 2) return least_s;
+  const auto& low = *points_.begin();
+  const auto& high = *std::next(points_.begin());
+  if (low.second.begin()->first > 1 || high.second.begin()->first > 1) return least_s;
+  const double at_low = low.second.begin()->second.seconds, at_high = high.second.begin()->second.seconds;
+  return std::max(least_s, at_low - (at_high - at_low) * low.first / (high.first - low.first));
+}
+
+Estimate WaveTimes::waves_at(const ByWaves& points, double waves, double launch_s) const {
   const auto above = point_at_or_above(points, waves);
   const auto own = [&](const ByWaves::value_type& point) { return point.second.seconds - launch_s; };
   if (lies_at(points, above, waves)) return {own(*above), above->second.origin};
@@ -58,19 +69,20 @@ Estimate WaveTimes::waves_at(const ByWaves& points, double waves) const {
           worst(worst(low.second.origin, above->second.origin), Origin::interpolated)};
 }
 
-double WaveTimes::unwalked_s(double waves) const {
+double WaveTimes::unwalked_s(double waves, double launch_s) const {
   if (points_.size() < 2) return 0;
   const auto& low = *points_.begin();
   const auto& high = *std::next(points_.begin());
-  const double at_low = waves_at(low.second, waves).seconds, at_high = waves_at(high.second, waves).seconds;
+  const double at_low = waves_at(low.second, waves, launch_s).seconds,
+               at_high = waves_at(high.second, waves, launch_s).seconds;
   return std::max(0.0, at_low - (at_high - at_low) * low.first / (high.first - low.first));
 }
 
-Estimate WaveTimes::waves_s(double met, double waves, double unwalked_s) const {
+Estimate WaveTimes::waves_s(double met, double waves, double launch_s, double unwalked_s) const {
   const auto above = point_at_or_above(points_, met);
-  if (lies_at(points_, above, met)) return waves_at(above->second, waves);
+  if (lies_at(points_, above, met)) return waves_at(above->second, waves, launch_s);
   const auto end = above == points_.end() ? std::prev(above) : above;
-  const Estimate high = waves_at(end->second, waves);
+  const Estimate high = waves_at(end->second, waves, launch_s);
   if (above == points_.end())
     return {high.seconds * met / end->first, worst(high.origin, Origin::extrapolated)};
   if (above == points_.begin()) {
@@ -78,18 +90,22 @@ Estimate WaveTimes::waves_s(double met, double waves, double unwalked_s) const {
     return {first_s + (high.seconds - first_s) * met / end->first, worst(high.origin, Origin::extrapolated)};
   }
   const auto below = std::prev(above);
-  const Estimate low = waves_at(below->second, waves);
+  const Estimate low = waves_at(below->second, waves, launch_s);
   const double fraction = (met - below->first) / (end->first - below->first);
   return {low.seconds + fraction * (high.seconds - low.seconds),
           worst(worst(low.origin, high.origin), Origin::interpolated)};
 }
 
+double SegmentTiles::launch_s() const {
+  return std::min({full->launch_s(), full->shortest_s(), causal->shortest_s()});
+}
+
 double SegmentTiles::waves_s(double waves, OriginSeconds* parts) const {
-  const double unwalked_s = full_scale * full->unwalked_s(waves);
+  const double launch = launch_s(), unwalked_s = full_scale * full->unwalked_s(waves, launch);
   double sum = 0;
   const auto with = [&](const WaveTimes* table, double scale, Origin floor) {
     return [=](double met) {
-      const Estimate at = table->waves_s(met, waves, unwalked_s / scale);
+      const Estimate at = table->waves_s(met, waves, launch, unwalked_s / scale);
       return Estimate{scale * at.seconds, worst(floor, at.origin)};
     };
   };
@@ -105,7 +121,7 @@ double launch_s(std::vector<SegmentTiles> segments, int sms, OriginSeconds& part
   double tiles = 0, launch = 0;
   for (const SegmentTiles& segment : segments) {
     tiles += segment.tiles;
-    launch = std::max({launch, segment.causal->launch_s, segment.full->launch_s});
+    launch = std::max(launch, segment.launch_s());
   }
   const double waves = waves_of(tiles, sms).count;
   // Equal ones are one kind, so that a batch is met at its own point of a table.

@@ -14,36 +14,40 @@
 namespace cplab {
 
 // All tables of one kind, family, dtype, head size, mask and tile height, as times of whole waves of tiles:
-// a tile of few rows takes as long as one of all, and a wave that is not full as long as a full one. A launch
-// is `launch_s` and its waves. What is passed must outlive it; one thread at a time.
+// a tile of few rows takes as long as one of all, and a wave that is not full as long as a full one. A call
+// is a launch and its waves. What is passed must outlive it; one thread at a time.
 class WaveTimes {
  public:
   WaveTimes(const KernelTable& first, const Hardware& hardware, double burst);
 
   const KernelTable* table;  // the first of them
   KernelFamily family;
-  double launch_s = 0;  // the least kernel, or the shortest time of the tables
 
   bool takes(const KernelTable&) const;
   void add(const KernelTable& t);
 
-  // Seconds of so many waves, without the launch, of tiles whose rows walk over so many of the other side.
-  // At equal waves linear in `met` between points, above the last in proportion, below the first down to
-  // `unwalked_s`. At equal `met` linear in waves between points, in proportion outside. So it grows with both
-  // where points do.
-  Estimate waves_s(double met, double waves, double unwalked_s) const;
+  // What a call takes beside its waves. Where the first two points are of one wave, what the line through
+  // them leaves where tiles walk over nothing: a call may be several launches. Else, and at least, the least
+  // kernel.
+  double launch_s() const;
+  double shortest_s() const { return shortest_s_; }  // of all points
+  // Seconds of so many waves, beside a launch of `launch_s`, of tiles whose rows walk over so many of the
+  // other side. At equal waves linear in `met` between points, above the last in proportion, below the first
+  // down to `unwalked_s`. At equal `met` linear in waves between points, in proportion outside. So it grows
+  // with both where points do.
+  Estimate waves_s(double met, double waves, double launch_s, double unwalked_s) const;
   // Of tiles that walk over nothing: where the line through the first two points is, if that is above 0.
-  double unwalked_s(double waves) const;
+  double unwalked_s(double waves, double launch_s) const;
   // Whether that many tiles are what a point was measured on.
   bool is_point(double met, double tiles) const;
 
  private:
   using ByWaves = std::map<double, Estimate>;  // with the launch
 
-  Estimate waves_at(const ByWaves&, double waves) const;
+  Estimate waves_at(const ByWaves&, double waves, double launch_s) const;
 
   const Hardware* hardware_;
-  double burst_;
+  double burst_, shortest_s_;
   std::map<double, ByWaves> points_;
   std::map<double, std::vector<double>> tiles_;  // of points, by `met`
 };
@@ -57,8 +61,10 @@ struct SegmentTiles {
   Origin causal_floor = Origin::measured, full_floor = Origin::measured;  // of another mask or head size
   double causal_scale = 1, full_scale = 1;  // FLOPs of a pair over those of the table's
 
-  // Without the launch: of short walks both masks have what the full one's table says of a tile that walks
-  // over nothing, since that does not depend on a mask. Adds to `parts`, if there are any, by the origins of
+  // Both masks have the launch of the full one's table, and of short walks what that says of a tile that
+  // walks over nothing, since neither depends on a mask.
+  double launch_s() const;
+  // Beside the launch. Adds to `parts`, if there are any, by the origins of
   // what it is made of.
   double waves_s(double waves, OriginSeconds* parts = nullptr) const;
 };
