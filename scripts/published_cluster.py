@@ -48,17 +48,18 @@ def constants_of(report):
 
 
 def kernel_tables(constants):
-    """Seconds at the published rates, at 64K as those of 16K and 32K say, linear in 1 / sequence."""
+    """Seconds at the published rates; from 64K on as those of 16K and 32K say, 1 / rate linear in 1 / sequence."""
     cluster, node = published()
     problem, kernel = cluster["problem"], node["published"]["kernel"]
     heads, size = problem["heads"], problem["head_size"]
     for chart, (kind, mask) in CHARTS.items():
         rates, sequence = list(kernel[chart]), list(kernel["sequence"])
-        far = 1 / (1.5 / rates[-1] - 0.5 / rates[-2])
-        if chart == "full_forward":
-            far *= constants["far_keys"]
-        rates.append(far)
-        sequence.append(2 * sequence[-1])
+        last, growth = 1 / rates[-1], 1 / rates[-2] - 1 / rates[-1]
+        longest = sequence[-1]
+        for times in (2, 4, 8, 16):
+            rate = 1 / (last - growth * (1 - 1 / times))
+            rates.append(rate * constants["far_keys"] if chart == "full_forward" else rate)
+            sequence.append(times * longest)
         seconds = []
         for s, rate in zip(sequence, rates):
             area = s * s if mask == "full" else s * (s + 1) / 2
@@ -68,7 +69,7 @@ def kernel_tables(constants):
         yield (f'[[kernel]]\nclass = "{kind}"\nvariant = "FlashAttention 3"\ndtype = "bf16"\nhead_size = {size}\n'
                f'mask = "{mask}"\n{backward}batch = {[1] * len(sequence)}\nsequence = {sequence}\n'
                f'heads = {[heads] * len(sequence)}\nseconds = [{", ".join(f"{s:.5e}" for s in seconds)}]\n'
-               'origin = "assumed"\nsource = "published rates to 32K, times slower; 64K after 16K and 32K'
+               'origin = "assumed"\nsource = "published rates to 32K, times slower; from 64K on after 16K and 32K'
                f'{", times far_keys" if chart == "full_forward" else ""}"\n')
 
 

@@ -65,18 +65,22 @@ ClusterSource read_cluster_source(const Table& root) {
   return source;
 }
 
-// Of the published kernel of that chart on this cluster. A FLOP's time is linear in 1 / sequence; so 64K
-// follows from 16K and 32K, and far_keys is what the full forward has of that.
+// Of the published kernel of that chart on this cluster. A FLOP's time is linear in 1 / sequence; so longer
+// sequences follow from the last two, and far_keys is what the full forward has of that.
 KernelTable kernel_with(const ClusterSource& source, const Problem& problem, std::size_t chart,
                         const std::vector<double>& constants) {
+  constexpr std::int64_t longest = 16;  // times the longest published
   KernelTable table = magi_kernel(source.magi, problem, chart);
+  const MagiChart& of = magi_charts[chart];
   const std::vector<double>& rates = source.magi.tflops[chart];
-  const std::int64_t last = source.magi.sequence.back();
-  double far_rate = 1e12 / (1.5 / rates.back() - 0.5 / rates[rates.size() - 2]);
-  if (!magi_charts[chart].causal && magi_charts[chart].phase == Phase::forward)
-    far_rate *= constants[far_keys];
-  table.points.push_back(
-      {1, 2 * last, problem.heads, magi_flops(problem, magi_charts[chart], 2 * last) / far_rate});
+  const double last = 1 / rates.back(), growth = 1 / rates[rates.size() - 2] - last;
+  const bool full_forward = !of.causal && of.phase == Phase::forward;
+  for (std::int64_t times = 2; times <= longest; times *= 2) {
+    const std::int64_t sequence = times * source.magi.sequence.back();
+    double rate = 1e12 / (last - growth * (1 - 1 / static_cast<double>(times)));
+    if (full_forward) rate *= constants[far_keys];
+    table.points.push_back({1, sequence, problem.heads, magi_flops(problem, of, sequence) / rate});
+  }
   for (KernelPoint& point : table.points) point.seconds *= constants[slower];
   table.both_sides = table.kind == OpKind::attend_backward;
   table.provenance = {Origin::assumed, "", "", "", "fitted"};
@@ -276,7 +280,7 @@ std::vector<std::string> first_cluster_notes(const ClusterSource& source) {
       "Not fitted but read off the authors' program: a merge is two kernels that move 14 bytes an element, "
       "and "
       "attention stores what an add behind it sums. Rates at 64K and more follow from those of 16K and 32K, "
-      "linear in 1 / sequence; of the full forward far_keys is what is left of that."};
+      "1 / rate linear in 1 / sequence; of the full forward far_keys is what is left of that."};
 }
 
 }  // namespace

@@ -96,12 +96,17 @@ TEST_CASE("magi-cluster: the hardware file has the constants that the fit finds"
     CHECK(table.variant == "FlashAttention 3");
     CHECK(table.both_sides == (table.kind == OpKind::attend_backward));
     if (table.kind != OpKind::attend || table.causal) continue;
-    // 4 x 32768^2 x 64 x 128 FLOPs at 701 TFLOP/s; four times that at 64K, at 1 / (1.5 / 701 - 0.5 / 687).
+    // 4 x 32768^2 x 64 x 128 FLOPs at 701 TFLOP/s; four times that at 64K, at 1 / (1.5 / 701 - 0.5 / 687);
+    // 256 times that at 512K, at 1 / (1 / 701 - 15 / 16 (1 / 687 - 1 / 701)).
     const double flops = 4.0 * 32768 * 32768 * 64 * 128, slower = ours("constant slower");
-    REQUIRE(table.points.size() == 7);
+    REQUIRE(table.points.size() == 10);
     CHECK(table.points[5].seconds == doctest::Approx(flops / 701e12 * slower).epsilon(digits));
     const double rate = 1e12 / (1.5 / 701 - 0.5 / 687) * ours("constant far_keys");
     CHECK(table.points[6].seconds == doctest::Approx(4 * flops / rate * slower).epsilon(digits));
+    const double longest =
+        1e12 / (1.0 / 701 - 15.0 / 16 * (1.0 / 687 - 1.0 / 701)) * ours("constant far_keys");
+    CHECK(table.points[9].sequence == 524288);
+    CHECK(table.points[9].seconds == doctest::Approx(256 * flops / longest * slower).epsilon(digits));
   }
   bool found = false;
   for (const MessageTable& table : file.messages) {
