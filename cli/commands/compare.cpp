@@ -131,8 +131,9 @@ void write_largest(std::ostream& out, const CompareReport& report) {
     const bool small = std::abs(difference_s(segment)) < worth_naming * report.measured.time_s;
     if (!is_kind(segment) || is_part(segment) || small || named == most_named) continue;
     out << (named++ == 0 ? "most of the difference, mean of the ranks: " : ", ");
-    out << fmt::format("{} {} ({} % of the measured time)", segment.name, time_text(difference_s(segment)),
-                       format_signed_percent(difference_s(segment) / report.measured.time_s));
+    out << fmt::format("{} {} ({} % of the {} time)", segment.name, time_text(difference_s(segment)),
+                       format_signed_percent(difference_s(segment) / report.measured.time_s),
+                       names_of(report).second);
   }
   if (named > 0) out << '\n';
 }

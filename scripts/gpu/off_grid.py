@@ -121,7 +121,8 @@ def cplab(*arguments, limit_s):
 
 
 def phases_of(result):
-    return {phase["name"]: phase["time_s"] for phase in result["phases"]}
+    """Of a run those of its undisturbed iterations, where it has them (one phase, a graph: none)."""
+    return {phase["name"]: phase["time_s"] for phase in result.get("undisturbed_phases") or result["phases"]}
 
 
 def median_iteration(warmup, iterations):
