@@ -14,7 +14,8 @@ namespace {
 
 class GpuMeasurer final : public Measurer {
  public:
-  GpuMeasurer(int gpus, std::uint64_t seed) : seed_(seed) {
+  GpuMeasurer(int gpus, std::uint64_t seed, const std::vector<AttentionShape>& asked)
+      : seed_(seed), asked_(asked) {
     const int there = gpus_there();
     if (there == 0) throw Error("there is no GPU in this machine");
     if (gpus > there)
@@ -30,7 +31,7 @@ class GpuMeasurer final : public Measurer {
   const Machine& machine() const override { return machine_; }
 
   Measurement measure(std::string_view part, double most_s, int channels) override {
-    const Options options{machine_.gpus, machine_.sms, channels, machine_.l2_bytes, most_s, seed_};
+    const Options options{machine_.gpus, machine_.sms, channels, machine_.l2_bytes, most_s, seed_, asked_};
     Measurement into;
     if (part == "host") measure_host(options, into);
     if (part == "copies") measure_copies(options, into);
@@ -149,14 +150,16 @@ class GpuMeasurer final : public Measurer {
   }
 
   std::uint64_t seed_;
+  std::vector<AttentionShape> asked_;
   Machine machine_;
   std::vector<std::string> others_;
 };
 
 }  // namespace
 
-std::unique_ptr<Measurer> gpu_measurer(int gpus, std::uint64_t seed) {
-  return std::make_unique<GpuMeasurer>(gpus, seed);
+std::unique_ptr<Measurer> gpu_measurer(int gpus, std::uint64_t seed,
+                                       const std::vector<AttentionShape>& asked) {
+  return std::make_unique<GpuMeasurer>(gpus, seed, asked);
 }
 
 }  // namespace cplab::measure

@@ -38,7 +38,9 @@ double pairs(const AttentionShape& s) {
 
 // Coarse: lengths four apart, which the model of tiles joins (docs/05-cost-model.md); fine: those between,
 // the longest, and batches of short ones.
-std::vector<Job> attention_jobs(const AttentionGrid& grid, std::vector<AttentionTable>& tables) {
+// Points that were asked for are with the coarse ones, and none of them is left out.
+std::vector<Job> attention_jobs(const AttentionGrid& grid, const std::vector<AttentionShape>& asked,
+                                std::vector<AttentionTable>& tables) {
   std::vector<Job> jobs;
   for (const bool causal : {false, true})
     for (const bool backward : {false, true}) {
@@ -53,12 +55,15 @@ std::vector<Job> attention_jobs(const AttentionGrid& grid, std::vector<Attention
       };
       for (const std::int64_t sequence : {1024, 4096, 16384})
         if (!grid.fine) add(1, sequence);
+      for (const AttentionShape& shape : asked)
+        if (!grid.fine && shape.head_size == grid.head_size && shape.causal == causal)
+          jobs.push_back({shape, backward, tables.size() - 1});
       if (!grid.fine) continue;
       for (const std::int64_t sequence : {512, 2048, 8192, 32768}) add(1, sequence);
       add(8, 2048);
       add(2, 8192);
     }
-  // The long ones last: those are left out when the budget is spent.
+  // The long ones last: those are left out when the time is spent.
   std::stable_sort(jobs.begin(), jobs.end(),
                    [](const Job& a, const Job& b) { return pairs(a.shape) < pairs(b.shape); });
   return jobs;
@@ -92,7 +97,7 @@ void measure_grid(const Options& options, const AttentionGrid& grid, Bench& benc
   const double begun = now_s();
   std::uint64_t seed = options.seed;
   std::vector<AttentionTable> tables;
-  for (const Job& job : attention_jobs(grid, tables)) {
+  for (const Job& job : attention_jobs(grid, options.asked, tables)) {
     if (now_s() - begun > options.most_s) {
       into.left_out.push_back(text_of(job) + ": the time for attention was spent");
       continue;

@@ -12,11 +12,6 @@
 
 namespace cplab::measure {
 
-struct AttentionShape {
-  std::int64_t batch = 0, sequence = 0, heads = 0, head_size = 0;
-  bool causal = false;
-};
-
 // Attention as one call of `batch` segments of queries x keys; see FormTable (sim/finer_tables.hpp).
 // `updates`: out in fp32 is merged into; dq, dk and dv are added to.
 struct FormShape {

@@ -20,6 +20,13 @@ struct Error : std::runtime_error {
 
 std::string today();  // "2026-11-29", UTC
 
+// Square attention of `batch` sequences as one call, as many key heads as heads.
+struct AttentionShape {
+  std::int64_t batch = 0, sequence = 0, heads = 0, head_size = 0;
+  bool causal = false;
+  bool operator==(const AttentionShape&) const = default;
+};
+
 // How one part of a measurement is made (parts.hpp).
 struct Options {
   int gpus = 0;               // of the machine: 0 to gpus - 1 take part
@@ -27,6 +34,7 @@ struct Options {
   std::int64_t l2_bytes = 0;
   double most_s = 120;  // points that would begin later are left out, and named
   std::uint64_t seed = 1;
+  std::vector<AttentionShape> asked = {};  // points beside those of the grid
 };
 
 // The machine itself, and what a context with the kernels of this build takes on a GPU.

@@ -28,8 +28,9 @@ class Measurer {
   virtual double now_s() const = 0;
 };
 
-// Of GPUs 0 to gpus - 1 of this machine (0: all). Throws Error with what is missing: GPU code in this build,
-// NCCL, or a GPU.
-std::unique_ptr<Measurer> gpu_measurer(int gpus, std::uint64_t seed);
+// Of GPUs 0 to gpus - 1 of this machine (0: all); `asked` are points of attention beside those of the grid,
+// of head size 64 or 128. Throws Error with what is missing: GPU code in this build, NCCL, or a GPU.
+std::unique_ptr<Measurer> gpu_measurer(int gpus, std::uint64_t seed,
+                                       const std::vector<AttentionShape>& asked);
 
 }  // namespace cplab::measure

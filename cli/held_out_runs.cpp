@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -66,6 +67,46 @@ std::optional<measure::Trial> trial_of(ScenarioFile file, std::uint64_t seed, co
 }
 
 }  // namespace
+
+std::vector<measure::AttentionShape> squares_of(const Plan& plan) {
+  const Problem& problem = plan.scenario.problem;
+  std::vector<measure::AttentionShape> squares;
+  if (problem.attention != Attention::softmax || problem.dtype != DType::bf16 ||
+      problem.head_size != problem.value_size || (problem.head_size != 64 && problem.head_size != 128))
+    return squares;
+  constexpr std::int64_t most_elements = 32768 * 16 * 128;  // of an operand, as many as the grid's largest
+  for (const RankPlan* rank : {&plan.ranks.front(), &plan.ranks.back()})
+    for (const Operation& op : rank->operations) {
+      if (op.kind != OpKind::attend) continue;
+      const View& q = rank->view_of(op, Operand::q);
+      const auto segments = rank->segments_of(op);
+      if (segments.empty()) continue;
+      const Segment& first = segments.front();
+      const bool causal = first.right == 0 && first.offset == 0;
+      const bool alike = std::all_of(segments.begin(), segments.end(), [&](const Segment& s) {
+        return s.q_count == first.q_count && s.k_count == first.q_count && s.left < 0 &&
+               s.right == first.right && s.offset == first.offset;
+      });
+      const measure::AttentionShape square{static_cast<std::int64_t>(segments.size()), first.q_count,
+                                           q.head_end - q.head_begin, problem.head_size, causal};
+      if (!alike || (!causal && first.right >= 0) ||
+          square.batch * square.sequence * square.heads * square.head_size > most_elements ||
+          std::find(squares.begin(), squares.end(), square) != squares.end())
+        continue;
+      squares.push_back(square);
+    }
+  return squares;
+}
+
+std::vector<measure::AttentionShape> squares_of(const std::vector<std::string>& scenarios) {
+  std::vector<measure::AttentionShape> all;
+  for (const std::string& scenario : scenarios) {
+    const ScenarioFile file = read_scenario(scenario, {});
+    for (const measure::AttentionShape& square : squares_of(plan_of(file, PlanUse::simulate)))
+      if (std::find(all.begin(), all.end(), square) == all.end()) all.push_back(square);
+  }
+  return all;
+}
 
 std::vector<measure::Trial> run_held_out(const HeldOut& asked, const measure::State& state, double most_s,
                                          const std::function<void(const std::string&)>& say) {

@@ -126,7 +126,7 @@ int command_calibrate(const Arguments& arguments, Console& console) {
   for (const std::string& file : arguments.all("import")) imported.push_back(import_messages(file));
   try {
     std::unique_ptr<measure::Measurer> measurer;
-    if (budget_s > 0) measurer = measure::gpu_measurer(gpus, seed);
+    if (budget_s > 0) measurer = measure::gpu_measurer(gpus, seed, squares_of(arguments.all("scenario")));
     const measure::Machine machine = measurer ? measurer->machine() : measure::Machine();
     if (!measurer && !arguments.has("base") && !std::filesystem::exists(path))
       throw InputError("--budget 0 measures nothing: --base FILE says what the file is to begin with");

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/files/scenario_file.hpp"
+#include "cli/held_out_runs.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/prediction.hpp"
 #include "cli/session.hpp"
@@ -38,6 +39,22 @@ TEST_CASE("drawn scenarios are predicted by a shipped machine") {
     CHECK(seconds > 10e-6);
     CHECK(seconds < 0.25);  // longer ones are passed over
   }
+}
+
+TEST_CASE("squares that a scenario issues are measured with its own heads and lengths") {
+  // A ring over zigzag halves: the first step is a causal square of all of a rank's rows, 8192 / 2; further
+  // ones are halves, which are no squares.
+  const auto shapes = [](const char* algorithm) {
+    const std::string text =
+        std::string(
+            "[problem]\nsequence = 8192\nheads = 24\nhead_size = 128\n"
+            "dtype = \"bf16\"\nmask = \"causal\"\n[parallel]\nranks = 2\nalgorithm = \"") +
+        algorithm + "\"\n";
+    return squares_of(plan_of(parse_scenario(text, "x.toml", {}), PlanUse::simulate));
+  };
+  CHECK(shapes("ring") == std::vector<measure::AttentionShape>{{1, 4096, 24, 128, true}});
+  // Half of the heads on all tokens.
+  CHECK(shapes("all_to_all") == std::vector<measure::AttentionShape>{{1, 8192, 12, 128, true}});
 }
 
 TEST_CASE("the same seed draws the same, another seed another") {
