@@ -75,6 +75,7 @@ void measure_exchanges_in_pieces(const Options& options, Measurement& into) {
     Bench bench(team, rank);
     Ends ends(team, rank, copies, bench, options.seed);
     for (const Transport transport : {Transport::nccl, Transport::copy}) {
+      if (transport == Transport::copy && !copies.possible()) continue;
       PiecesTable table;
       table.kind = OpKind::exchange;
       table.transport = transport;
@@ -100,6 +101,7 @@ void measure_exchanges_beside(const Options& options, Measurement& into) {
     Ends ends(team, rank, copies, bench, options.seed);
     for (const Transport transport : {Transport::nccl, Transport::copy})
       for (const bool backward : {false, true}) {
+        if (transport == Transport::copy && !copies.possible()) continue;
         // As plans leave multiprocessors to NCCL, so that an exchange begins while attention runs.
         const int reserved = transport == Transport::nccl ? options.channels : 0;
         Load attention(arena, options.l2_bytes, FormShape{backward, 1, 8192, 8192, 16, 16, 128}, reserved);

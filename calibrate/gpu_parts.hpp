@@ -10,6 +10,7 @@ struct AttentionGrid {
   std::int64_t head_size = 128;
   bool fine = false;  // the points between and beyond those of the coarse one
 };
+constexpr const char* no_copies = "messages by copy engines: a GPU cannot reach the memory of another";
 enum class MessageKinds : std::uint8_t { exchanges, collectives, all };
 
 void measure_host(const Options& options, Measurement& into);                                     // all

@@ -60,9 +60,11 @@ class HostSide {
     const auto by_nccl = [&](CudaStream s) { nccl.shift(send.data(), receive.data(), bytes, s); };
     bench_.warm_up([&](std::int64_t, CudaStream s) { by_nccl(s); }, 5);
     into.communication_launch_s = bench_.issue_s(30, by_nccl);
-    bench_.warm_up([&](std::int64_t, CudaStream s) { copies.shift(rank_, send.data(), bytes, s); }, 5);
-    into.copy_launch_s =
-        bench_.issue_s(50, [&](CudaStream s) { copies.shift_unpaired(rank_, send.data(), bytes, s); });
+    if (copies.possible()) {
+      bench_.warm_up([&](std::int64_t, CudaStream s) { copies.shift(rank_, send.data(), bytes, s); }, 5);
+      into.copy_launch_s =
+          bench_.issue_s(50, [&](CudaStream s) { copies.shift_unpaired(rank_, send.data(), bytes, s); });
+    }
     team_.meet();
   }
 

@@ -84,12 +84,13 @@ void measure_interference(const Options& options, Measurement& into) {
       copies.shift(rank, send.data(), copy_bytes, stream);
     };
     const double nccl_s = bench.typical(by_nccl, {0.02, 10, 20, 3});
-    const double copy_s = bench.typical(by_copy, {0.02, 10, 20, 3});
+    const double copy_s = copies.possible() ? bench.typical(by_copy, {0.02, 10, 20, 3}) : 0;
     std::uint64_t seed = options.seed + 2000;
     for (const Subject& subject : subjects) {
       const std::unique_ptr<Load> load = load_of(subject, arena, options.l2_bytes);
       load->prepare(++seed, bench.stream());
       for (const bool is_nccl : {true, false}) {
+        if (!is_nccl && !copies.possible()) continue;
         const char* transport = is_nccl ? "nccl" : "copy";
         std::optional<Interference> row = measure_pair(
             subject, transport, bench, *load, is_nccl ? nccl_s : copy_s, is_nccl ? by_nccl : by_copy);

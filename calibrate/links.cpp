@@ -95,9 +95,16 @@ void NcclRank::all_to_all(const char* send, char* receive, std::int64_t bytes, C
 
 CopyRing::CopyRing(Team& team) : team_(team) {
   for (int rank = 0; rank < team.size(); ++rank) members_.push_back(std::make_unique<Member>());
+  for (int from = 0; from < team.size(); ++from)
+    for (int to = 0; to < team.size(); ++to) {
+      int reaches = 1;
+      if (from != to) require_cuda(cudaDeviceCanAccessPeer(&reaches, from, to), "cudaDeviceCanAccessPeer");
+      possible_ = possible_ && reaches != 0;
+    }
 }
 
 void CopyRing::prepare(int rank, char* receive) {
+  if (!possible_) return;
   Member& own = *members_[static_cast<std::size_t>(rank)];
   own.receive = receive;
   for (std::int64_t i = 0; i < events; ++i) {
@@ -110,7 +117,7 @@ void CopyRing::prepare(int rank, char* receive) {
 
 void CopyRing::reach_all(int rank) const {
   for (int peer = 0; peer < team_.size(); ++peer)
-    if (peer != rank) allow_peer_access(rank, peer);
+    if (possible_ && peer != rank) allow_peer_access(rank, peer);
 }
 
 void CopyRing::put(int rank, const char* send, std::int64_t bytes, CudaStream stream,

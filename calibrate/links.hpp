@@ -47,6 +47,9 @@ class NcclRank {
 class CopyRing {
  public:
   explicit CopyRing(Team& team);
+  // Whether every GPU of the team reaches the memory of every other; else there are no shifts and trades, and
+  // prepare and reach_all do nothing.
+  bool possible() const { return possible_; }
   void prepare(int rank, char* receive);
   void shift(int rank, const char* send, std::int64_t bytes, CudaStream stream, std::int64_t pieces = 1);
   // `bytes` to every other rank, nearest first, from send + its number x stride (0: all get the same), into
@@ -70,6 +73,7 @@ class CopyRing {
   void wait_until(const std::atomic<std::int64_t>& count, std::int64_t least) const;
 
   Team& team_;
+  bool possible_ = true;
   std::vector<std::unique_ptr<Member>> members_;
 };
 

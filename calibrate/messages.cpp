@@ -147,6 +147,7 @@ class Links {
 
  private:
   bool wanted(const LinkCall& subject) const {
+    if (!subject.by_nccl && !copies_.possible()) return false;
     const bool exchange = std::string_view(subject.kind) == "exchange";
     return kinds_ == MessageKinds::all || exchange == (kinds_ == MessageKinds::exchanges);
   }
@@ -200,6 +201,7 @@ void measure_messages(const Options& options, int ranks, MessageKinds kinds, Mea
     links.measure(options.sms, tables);
     team.meet();  // no rank frees memory that another still writes into
   });
+  if (!copies.possible()) into.left_out.push_back(no_copies);
   for (MessageTable& table : tables.messages) into.messages.push_back(std::move(table));
   if (ranks == options.gpus) into.communicator_bytes = tables.communicator_bytes;
 }

@@ -3,6 +3,7 @@
 
 #include "cli/files/calibration_file.hpp"
 #include "cli/files/imported_messages.hpp"
+#include "cli/files/toml_table.hpp"
 #include "report/json_reader.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/contains.hpp"
