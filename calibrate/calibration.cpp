@@ -28,9 +28,13 @@ int channels_of(const Hardware& hardware) {
   return 0;
 }
 
-std::string left_out_text(const Part& part, int gpus) {
-  return std::string(part.name) + ": " + std::string(part.what) +
-         (part.least_gpus > gpus ? ", which need " + std::to_string(part.least_gpus) + " GPUs" : "");
+std::string left_out_text(const Part& part, const Machine& machine) {
+  std::string text = std::string(part.name) + ": " + std::string(part.what);
+  if (part.least_gpus > machine.gpus)
+    return text + ", which need " + std::to_string(part.least_gpus) + " GPUs";
+  if (part.least_nodes > machine.nodes)
+    return text + ", which need " + std::to_string(part.least_nodes) + " nodes";
+  return text;
 }
 
 class Calibrator {
@@ -43,9 +47,8 @@ class Calibrator {
         before_s_(state.record.seconds) {
     // Of an earlier call: points that its parts left out.
     for (const std::string& left : state.record.left_out)
-      if (std::none_of(all_parts().begin(), all_parts().end(), [&](const Part& part) {
-            return left == left_out_text(part, measurer.machine().gpus);
-          }))
+      if (std::none_of(all_parts().begin(), all_parts().end(),
+                       [&](const Part& part) { return left == left_out_text(part, measurer.machine()); }))
         points_left_out_.push_back(left);
   }
 
@@ -61,7 +64,7 @@ class Calibrator {
   void measure_parts() {
     std::vector<std::string> settled = state_.record.done;  // or tried
     while (true) {
-      const auto parts = parts_within(for_parts_s(), measurer_.machine().gpus, settled);
+      const auto parts = parts_within(for_parts_s(), measurer_.machine(), settled);
       if (parts.empty()) return;
       measure(*parts.front(), parts);
       settled.emplace_back(parts.front()->name);
@@ -120,7 +123,7 @@ class Calibrator {
   void write() {
     Record& record = state_.record;
     record.seconds = before_s_ + std::round(10 * spent_s()) / 10;
-    list_left_out(record, measurer_.machine().gpus, points_left_out_);
+    list_left_out(record, measurer_.machine(), points_left_out_);
     talk_.write(state_);
   }
 
@@ -161,11 +164,11 @@ std::vector<KindAccuracy> accuracy_of(const std::vector<Trial>& trials) {
   return all;
 }
 
-void list_left_out(Record& record, int gpus, const std::vector<std::string>& points) {
+void list_left_out(Record& record, const Machine& machine, const std::vector<std::string>& points) {
   record.left_out.clear();
   for (const Part& part : all_parts())
     if (std::find(record.done.begin(), record.done.end(), part.name) == record.done.end())
-      record.left_out.push_back(left_out_text(part, gpus));
+      record.left_out.push_back(left_out_text(part, machine));
   record.left_out.insert(record.left_out.end(), points.begin(), points.end());
 }
 

@@ -35,7 +35,7 @@ using Trials = std::function<std::vector<Trial>(const State&, double most_s)>;
 std::vector<KindAccuracy> accuracy_of(const std::vector<Trial>& trials);
 
 // Every part that is not done, and `points` of those that are, into the record.
-void list_left_out(Record& record, int gpus, const std::vector<std::string>& points);
+void list_left_out(Record& record, const Machine& machine, const std::vector<std::string>& points);
 
 // Measures the parts that fit and are not done, writes after each, runs the trials (none: null) and ends with
 // what was left out and the warnings in the record. A part that fails is left out, with its message.

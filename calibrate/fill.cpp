@@ -153,6 +153,7 @@ class Taker {
     table.points = rising(found.points, found.kind + " over " + found.transport);
     table.provenance = measured(
         found.tool.empty() ? std::string(message_tool) + "; NCCL " + environment("nccl") : found.tool);
+    if (table.path == Path::inter) require_network(table);
     if (table.kind == OpKind::exchange && table.path == Path::intra) raise_link(table);
     // Of the same kind over the same link a table of another group size says how messages move elsewhere.
     std::erase_if(into_.messages, [&](const cplab::MessageTable& old) {
@@ -340,11 +341,33 @@ class Taker {
     return 16;
   }
 
-  void raise_link(const cplab::MessageTable& table) {
+  static constexpr double margin = 1.02;  // a start-up must be left
+
+  static double fastest_of(const cplab::MessageTable& table) {
     double fastest = 0;
     for (const cplab::CurvePoint& point : table.points)
       fastest = std::max(fastest, point.bytes / point.seconds);
-    constexpr double margin = 1.02;  // a start-up must be left
+    return fastest;
+  }
+
+  // That carries the table: a NIC for each GPU, as fast as that takes.
+  void require_network(const cplab::MessageTable& table) {
+    NetworkSpec& network = into_.network;
+    if (network.fabric.empty() || network.fabric == "none") {
+      network.fabric = "non_blocking";
+      network.nics = into_.node.gpus;
+    }
+    if (table.kind != OpKind::exchange && network.nic_bytes_s > 0) return;
+    const double nics_per_gpu = std::max(1.0, static_cast<double>(network.nics) / into_.node.gpus);
+    const double least = rounded(margin * fastest_of(table) / nics_per_gpu);
+    if (least < network.nic_bytes_s) return;
+    network.nic_bytes_s = least;
+    network.provenance = {};
+    network.provenance.source = "2 % above the fastest message between nodes";
+  }
+
+  void raise_link(const cplab::MessageTable& table) {
+    const double fastest = fastest_of(table);
     if (fastest * margin < into_.node.link_bytes_s) return;
     into_.node.link_bytes_s = rounded(margin * fastest);
     into_.node.provenance = {};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "calibrate/between_nodes.hpp"
 #include "calibrate/check_attend.hpp"
 #include "calibrate/gpu_parts.hpp"
 #include "calibrate/loads.hpp"
@@ -14,12 +15,12 @@ namespace {
 
 class GpuMeasurer final : public Measurer {
  public:
-  GpuMeasurer(int gpus, std::uint64_t seed, const std::vector<AttentionShape>& asked)
-      : seed_(seed), asked_(asked) {
-    const int there = gpus_there();
+  explicit GpuMeasurer(const GpuRequest& request) : request_(request) {
+    const int there = gpus_there(), gpus = request.gpus;
     if (there == 0) throw Error("there is no GPU in this machine");
     if (gpus > there)
       throw Error(std::to_string(gpus) + " GPUs asked for, " + std::to_string(there) + " there");
+    machine_.nodes = request.nodes;
     machine_.gpus = gpus > 0 ? gpus : there;
     machine_.date = today();
     for (int gpu = 0; gpu < machine_.gpus; ++gpu) look_for_others(gpu);
@@ -31,7 +32,8 @@ class GpuMeasurer final : public Measurer {
   const Machine& machine() const override { return machine_; }
 
   Measurement measure(std::string_view part, double most_s, int channels) override {
-    const Options options{machine_.gpus, machine_.sms, channels, machine_.l2_bytes, most_s, seed_, asked_};
+    const Options options{machine_.gpus, machine_.sms,  channels,      machine_.l2_bytes,
+                          most_s,        request_.seed, request_.asked};
     Measurement into;
     if (part == "host") measure_host(options, into);
     if (part == "copies") measure_copies(options, into);
@@ -45,6 +47,7 @@ class GpuMeasurer final : public Measurer {
     if (part == "linear 128") measure_linear(options, 128, into);
     if (part == "linear 64") measure_linear(options, 64, into);
     if (part == "interference") measure_interference(options, into);
+    if (part == "nodes") measure_nodes(into);
     if (part == "forms 128") measure_forms(options, 128, into);
     if (part == "forms 64") measure_forms(options, 64, into);
     if (part == "copies in pieces") measure_copies_in_pieces(options, into);
@@ -64,7 +67,7 @@ class GpuMeasurer final : public Measurer {
       Bench bench(team, rank);
       const DeviceMemory arena(std::int64_t{1} << 29);
       Load load(arena, machine_.l2_bytes, {1, 8192, 16, 128, false}, false);
-      load.prepare(seed_, bench.stream());
+      load.prepare(request_.seed, bench.stream());
       seconds = bench.typical([&](std::int64_t i, CudaStream stream) { load.queue(i, stream); },
                               {.sample_s = 0.1, .least = 2, .most = 400, .samples = 5, .settle_s = 1});
     });
@@ -74,7 +77,7 @@ class GpuMeasurer final : public Measurer {
   std::string wrong_results() override {
     std::string wrong;
     Team team(1);
-    team.run([&](int) { wrong = wrong_attend(seed_); });
+    team.run([&](int) { wrong = wrong_attend(request_.seed); });
     return wrong;
   }
 
@@ -89,6 +92,12 @@ class GpuMeasurer final : public Measurer {
   double now_s() const override { return measure::now_s(); }
 
  private:
+  void measure_nodes(Measurement& into) const {
+    const std::string id = new_nccl_id();
+    request_.call_others(id);
+    measure_between_nodes(id, 0, request_.nodes, request_.seed, into);
+  }
+
   static int gpus_there() {
     try {
       return count_gpus();
@@ -149,17 +158,15 @@ class GpuMeasurer final : public Measurer {
     machine_.sm_minor = std::stoi(facts.compute_capability.substr(facts.compute_capability.find('.') + 1));
   }
 
-  std::uint64_t seed_;
-  std::vector<AttentionShape> asked_;
+  GpuRequest request_;
   Machine machine_;
   std::vector<std::string> others_;
 };
 
 }  // namespace
 
-std::unique_ptr<Measurer> gpu_measurer(int gpus, std::uint64_t seed,
-                                       const std::vector<AttentionShape>& asked) {
-  return std::make_unique<GpuMeasurer>(gpus, seed, asked);
+std::unique_ptr<Measurer> gpu_measurer(const GpuRequest& request) {
+  return std::make_unique<GpuMeasurer>(request);
 }
 
 }  // namespace cplab::measure

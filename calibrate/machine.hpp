@@ -41,6 +41,7 @@ struct Options {
 struct Machine {
   std::string gpu, driver, date;
   int gpus = 0, sms = 0, sm_major = 0, sm_minor = 0;
+  int nodes = 1;  // like this one, between which messages are measured
   std::int64_t capacity_bytes = 0, l2_bytes = 0, context_bytes = 0;
   std::string context_source;  // how context_bytes was found
   std::vector<std::pair<std::string, std::string>> environment;

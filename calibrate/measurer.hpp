@@ -1,6 +1,7 @@
 // Whoever measures: the GPUs of this machine, or in tests somebody who makes it up.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -28,9 +29,16 @@ class Measurer {
   virtual double now_s() const = 0;
 };
 
-// Of GPUs 0 to gpus - 1 of this machine (0: all); `asked` are points of attention beside those of the grid,
-// of head size 64 or 128. Throws Error with what is missing: GPU code in this build, NCCL, or a GPU.
-std::unique_ptr<Measurer> gpu_measurer(int gpus, std::uint64_t seed,
-                                       const std::vector<AttentionShape>& asked);
+struct GpuRequest {
+  int gpus = 0;  // the first of this machine; 0: all
+  std::uint64_t seed = 1;
+  std::vector<AttentionShape> asked = {};  // attention beside the grid, of head size 64 or 128
+  // Of several nodes: what makes a process on each other one call measure_between_nodes with this id.
+  int nodes = 1;
+  std::function<void(const std::string& id)> call_others = {};
+};
+
+// Throws Error with what is missing: GPU code in this build, NCCL, or a GPU.
+std::unique_ptr<Measurer> gpu_measurer(const GpuRequest& request);
 
 }  // namespace cplab::measure

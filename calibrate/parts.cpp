@@ -11,6 +11,7 @@ constexpr Part parts[] = {
     {"copies", "copies and elementwise kernels", 8},
     {"attention 128", "attention of head size 128", 26},
     {"exchanges", "exchanges", 12, 2},
+    {"nodes", "messages between nodes", 15, 1, 2},
     {"collectives", "collectives", 20, 2},
     {"linear 128", "linear attention of value size 128", 25},
     {"interference", "kernels beside communication", 15, 2},
@@ -46,10 +47,12 @@ double held_out_s(double budget_s) {
   return budget_s < 60 ? 0 : std::min(90.0, 0.2 * budget_s);
 }
 
-std::vector<const Part*> parts_within(double left_s, int gpus, const std::vector<std::string>& done) {
+std::vector<const Part*> parts_within(double left_s, const Machine& machine,
+                                      const std::vector<std::string>& done) {
   std::vector<const Part*> chosen;
   for (const Part& part : parts) {
-    if (part.least_gpus > gpus || part.estimate_s > left_s) continue;
+    if (part.least_gpus > machine.gpus || part.least_nodes > machine.nodes || part.estimate_s > left_s)
+      continue;
     if (std::find(done.begin(), done.end(), part.name) != done.end()) continue;
     left_s -= part.estimate_s;
     chosen.push_back(&part);

@@ -6,13 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "calibrate/machine.hpp"
+
 namespace cplab::measure {
 
 struct Part {
   std::string_view name;
   std::string_view what;  // is taken from the base where it was left out
   double estimate_s = 0;  // on a GPU of the class of an H100
-  int least_gpus = 1;
+  int least_gpus = 1, least_nodes = 1;
 };
 
 // In the order in which they are measured. Names stay: files that are to be continued list them.
@@ -24,6 +26,7 @@ double held_out_s(double budget_s);
 
 // Those that are not done and whose estimates fit, one after the other, into `left_s`; one that is too long
 // does not keep a later one out.
-std::vector<const Part*> parts_within(double left_s, int gpus, const std::vector<std::string>& done);
+std::vector<const Part*> parts_within(double left_s, const Machine& machine,
+                                      const std::vector<std::string>& done);
 
 }  // namespace cplab::measure

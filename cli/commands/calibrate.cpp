@@ -2,18 +2,19 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <memory>
 #include <ostream>
 
 #include "calibrate/calibration.hpp"
 #include "calibrate/fill.hpp"
 #include "calibrate/hardware_writer.hpp"
+#include "cli/calibrating_nodes.hpp"
 #include "cli/commands/command.hpp"
 #include "cli/files/calibration_file.hpp"
 #include "cli/files/imported_messages.hpp"
 #include "cli/files/scenario_file.hpp"
 #include "cli/held_out_runs.hpp"
 #include "cmake/version.hpp"
-#include "exec/processes/launch.hpp"
 #include "kernels/compiled.hpp"
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
@@ -24,17 +25,12 @@ namespace {
 
 using measure::State;
 
-// Each process would measure GPUs that the others load at the same time.
-void refuse_processes() {
-  try {
-    if (discover_launch().processes)
-      throw InputError(
-          "calibrate measures the GPUs of one node from one process: start it once, without torchrun, mpirun "
-          "or "
-          "srun (or with one process); messages between nodes come from nccl-tests -J FILE (--import FILE)");
-  } catch (const LaunchError& error) {
-    throw InputError(error.what());
-  }
+double budget_of(const Arguments& arguments) {
+  return arguments.number("budget", 300, 0, 1e6);
+}
+
+std::uint64_t seed_of(const Arguments& arguments) {
+  return static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
 }
 
 std::string kernel_set() {
@@ -59,7 +55,7 @@ State state_for(const Arguments& arguments, const measure::Machine& machine, con
   state.record.gpus = machine.gpus;
   state.record.driver = machine.driver;
   state.record.date = measure::today();
-  state.record.seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
+  state.record.seed = seed_of(arguments);
   if (std::optional<State> before = read_calibration(path)) {
     const std::string other = machine.gpus > 0 ? difference(before->record, state.record) : "";
     if (other.empty() && !arguments.has("base")) {
@@ -74,7 +70,9 @@ State state_for(const Arguments& arguments, const measure::Machine& machine, con
   if (machine.gpus > 0) return state;
   state.record.gpu = state.hardware.gpu.name;
   state.record.gpus = state.hardware.node.gpus;
-  list_left_out(state.record, state.record.gpus, {});
+  measure::Machine of_file;
+  of_file.gpus = state.record.gpus;
+  list_left_out(state.record, of_file, {});
   return state;
 }
 
@@ -112,39 +110,61 @@ void write_result(const State& state, const std::string& path, Console& console)
 
 }  // namespace
 
-int command_calibrate(const Arguments& arguments, Console& console) {
-  refuse_processes();
-  if (!arguments.has("out")) throw InputError("--out FILE: says where the hardware file is to be written");
+namespace {
+
+// What is measured, or without a budget only imported, into the file that --out names.
+State calibrated(const Arguments& arguments, Console& console, const CalibratingNodes& processes) {
   const std::string path = arguments.text("out", "");
-  const double budget_s = arguments.number("budget", 300, 0, 1e6);
-  const int gpus = static_cast<int>(arguments.integer("gpus", 0, 1, 1024));
-  const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
-  (void)try_output_file(path);
-  for (const char* unused : {"set", "unset", "csv"})
-    if (arguments.has(unused)) console.say(fmt::format("note: --{}: not used by calibrate", unused));
+  const double budget_s = budget_of(arguments);
   std::vector<ImportedMessages> imported;
   for (const std::string& file : arguments.all("import")) imported.push_back(import_messages(file));
+  std::unique_ptr<measure::Measurer> measurer;
+  if (budget_s > 0) {
+    measure::GpuRequest request{.gpus = static_cast<int>(arguments.integer("gpus", 0, 1, 1024)),
+                                .seed = seed_of(arguments),
+                                .asked = squares_of(arguments.all("scenario")),
+                                .nodes = processes.nodes(),
+                                .call_others = [&](const std::string& id) { processes.call_others(id); }};
+    measurer = measure::gpu_measurer(request);
+  }
+  const measure::Machine machine = measurer ? measurer->machine() : measure::Machine();
+  if (!measurer && !arguments.has("base") && !std::filesystem::exists(path))
+    throw InputError("--budget 0 measures nothing: --base FILE says what the file is to begin with");
+  State state = state_for(arguments, machine, path, console);
+  for (const ImportedMessages& each : imported)
+    for (const std::string& said : take(each.found, each.machine, state.hardware))
+      state.record.warnings.push_back("--import: " + said);
+  if (!measurer) {
+    write(state, path);
+    return state;
+  }
+  const measure::Talk talk{[&](const std::string& line) { console.say("calibrate: " + line); },
+                           [&](const State& now) { write(now, path); }};
+  const HeldOut asked{seed_of(arguments), machine.gpus, arguments.all("scenario")};
+  measure::calibrate(state, *measurer, budget_s, talk, [&](const State& now, double most_s) {
+    return run_held_out(asked, now, most_s, talk.say);
+  });
+  return state;
+}
+
+}  // namespace
+
+int command_calibrate(const Arguments& arguments, Console& console) {
+  if (!arguments.has("out")) throw InputError("--out FILE: says where the hardware file is to be written");
+  for (const char* unused : {"set", "unset", "csv"})
+    if (arguments.has(unused)) console.say(fmt::format("note: --{}: not used by calibrate", unused));
+  const double budget_s = budget_of(arguments);
+  constexpr double beyond_budget_s = 900;  // parts, and starting NCCL, may take longer than is thought
+  const CalibratingNodes processes(budget_s + beyond_budget_s);
+  if (!processes.measures()) {
+    processes.follow(seed_of(arguments));
+    return exit_fine;
+  }
+  (void)try_output_file(arguments.text("out", ""));
   try {
-    std::unique_ptr<measure::Measurer> measurer;
-    if (budget_s > 0) measurer = measure::gpu_measurer(gpus, seed, squares_of(arguments.all("scenario")));
-    const measure::Machine machine = measurer ? measurer->machine() : measure::Machine();
-    if (!measurer && !arguments.has("base") && !std::filesystem::exists(path))
-      throw InputError("--budget 0 measures nothing: --base FILE says what the file is to begin with");
-    State state = state_for(arguments, machine, path, console);
-    for (const ImportedMessages& each : imported)
-      for (const std::string& said : take(each.found, each.machine, state.hardware))
-        state.record.warnings.push_back("--import: " + said);
-    if (measurer) {
-      const measure::Talk talk{[&](const std::string& line) { console.say("calibrate: " + line); },
-                               [&](const State& now) { write(now, path); }};
-      const HeldOut asked{seed, machine.gpus, arguments.all("scenario")};
-      measure::calibrate(state, *measurer, budget_s, talk, [&](const State& now, double most_s) {
-        return run_held_out(asked, now, most_s, talk.say);
-      });
-    } else {
-      write(state, path);
-    }
-    write_result(state, path, console);
+    const State state = calibrated(arguments, console, processes);
+    processes.release_others();
+    write_result(state, arguments.text("out", ""), console);
     return arguments.has("strict") && !state.record.warnings.empty() ? exit_wrong : exit_fine;
   } catch (const measure::Error& error) {
     throw EnvironmentError(error.what());

@@ -42,16 +42,22 @@ std::vector<std::string> names(const std::vector<const measure::Part*>& parts) {
 }  // namespace
 
 TEST_CASE("the most valuable parts come first, and a short one fits where a long one does not") {
+  const measure::Machine two = made_up_machine();
+  measure::Machine one = two, cluster = two;
+  one.gpus = 1;
+  cluster.nodes = 2;
   // 4 + 8 + 26 = 38 s, the exchanges' 12 do not fit
   // into 40.
-  CHECK(names(measure::parts_within(40, 2, {})) ==
+  CHECK(names(measure::parts_within(40, two, {})) ==
         std::vector<std::string>{"host", "copies", "attention 128"});
-  CHECK(names(measure::parts_within(40, 2, {"host"})) ==
+  CHECK(names(measure::parts_within(40, two, {"host"})) ==
         std::vector<std::string>{"copies", "attention 128", "copies in pieces"});
-  CHECK(names(measure::parts_within(11, 2, {"host"})) == std::vector<std::string>{"copies"});
-  CHECK(names(measure::parts_within(15, 2, {"host", "copies"})) == std::vector<std::string>{"exchanges"});
-  for (const std::string& name : names(measure::parts_within(1e6, 1, {})))
+  CHECK(names(measure::parts_within(11, two, {"host"})) == std::vector<std::string>{"copies"});
+  CHECK(names(measure::parts_within(15, two, {"host", "copies"})) == std::vector<std::string>{"exchanges"});
+  for (const std::string& name : names(measure::parts_within(1e6, one, {})))
     CHECK(measure::find_part(name)->least_gpus == 1);
+  const auto everything = names(measure::parts_within(1e6, cluster, {}));
+  CHECK(std::find(everything.begin(), everything.end(), "nodes") != everything.end());
   CHECK(measure::held_out_s(59) == 0);
   CHECK(measure::held_out_s(300) == 60);
   CHECK(measure::held_out_s(1e5) == 90);

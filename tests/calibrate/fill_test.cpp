@@ -155,3 +155,25 @@ TEST_CASE("host costs that were not measured stay, and the section says which") 
   CHECK(hardware.host.provenance.origin == Origin::assumed);
   CHECK(contains(hardware.host.provenance.source, "communication_launch_s, copy_launch_s from h200x4.toml"));
 }
+
+TEST_CASE("messages between nodes bring the network that carries them") {
+  Hardware hardware = base_machine("h200x4", {});  // has none
+  REQUIRE(hardware.network.fabric.empty());
+  Measurement found;
+  measure::MessageTable table;
+  table.kind = "exchange";
+  table.transport = "nccl";
+  table.group = 2;
+  table.inter = true;
+  table.points = {{4096, 20e-6}, {268435456, 268435456 / 40e9}};
+  found.messages.push_back(table);
+  CHECK(measure::take(found, made_up_machine(), hardware).empty());
+  CHECK(hardware.network.fabric == "non_blocking");
+  CHECK(hardware.network.nics == hardware.node.gpus);
+  CHECK(hardware.network.nic_bytes_s == doctest::Approx(1.02 * 40e9).epsilon(1e-5));
+  CHECK(hardware.network.provenance.origin == Origin::assumed);
+  CHECK(hardware.messages.back().path == Path::inter);
+  CHECK(hardware.messages.back().provenance.origin == Origin::measured);
+  CHECK(hardware.messages.back().channels > 0);
+  CHECK(faults_of(hardware).empty());
+}
