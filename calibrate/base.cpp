@@ -129,6 +129,8 @@ Hardware assumed_machine(const Hardware& base, const std::string& file, const Ma
        {&hardware.node.provenance, &hardware.network.provenance, &hardware.gpu.provenance,
         &hardware.host.provenance, &hardware.linear.provenance, &hardware.burst.provenance, &hardware.fixed})
     assume(*from);
+  if (!hardware.elementwise.efficiency.empty() || hardware.elementwise.apart)
+    assume(hardware.elementwise.provenance);
   for (KernelTable& table : hardware.kernels) assume(table.provenance);
   for (cplab::MessageTable& table : hardware.messages) assume(table.provenance);
   for (InterferenceRow& row : hardware.interference) assume(row.provenance);

@@ -1,10 +1,12 @@
 // Exchanges in pieces, and beside attention; see gpu_parts.hpp.
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "calibrate/gpu_parts.hpp"
 #include "calibrate/links.hpp"
 #include "calibrate/loads.hpp"
+#include "calibrate/probe.hpp"
 
 namespace cplab::measure {
 namespace {
@@ -43,24 +45,76 @@ Effort effort_for(std::int64_t pieces) {
   return {.sample_s = 0.005, .least = 3, .most = most, .samples = 5};
 }
 
-// Times of `count` exchanges alone and beside so much attention that it lasts longer.
+// Exchanges as plans place them beside attention: each is issued first, attention begins a head start behind
+// it and lasts longer, the next exchange waits for its end. One that came while persistent attention runs
+// would wait for multiprocessors, which is no matter of speed.
+class Overlap {
+ public:
+  Overlap(Bench& bench, const Load& attention) : bench_(bench), attention_(attention) {}
+
+  // Seconds of one exchange, the slowest rank's, beside so many calls of attention; `covered`: none lasted
+  // longer than its attention.
+  double sample(const Bench::Queue& exchange, int calls, bool& covered) {
+    Team& team = bench_.team();
+    team.meet();
+    gate_.close(comm_.get());
+    for (Turn& turn : turns_) {
+      turn.begin.record(comm_.get());
+      exchange(0, comm_.get());
+      turn.end.record(comm_.get());
+      turn.begin.queue_wait(compute_.get());
+      if (calls > 0) launch_signal(head_start_ns, flags_.address(0), flags_.address(1), 1, compute_.get());
+      for (int call = 0; call < calls; ++call) attention_.queue(index_++, compute_.get());
+      turn.done.record(compute_.get());
+      turn.done.queue_wait(comm_.get());
+    }
+    team.meet();
+    gate_.open();
+    comm_.synchronize();
+    compute_.synchronize();
+    gate_.check();
+    std::vector<double> seconds;
+    double late = 0;
+    for (const Turn& turn : turns_) {
+      seconds.push_back(elapsed_s(turn.begin, turn.end));
+      late = std::max(late, elapsed_s(turn.done, turn.end));
+    }
+    covered = team.largest(bench_.rank(), late) <= 0;
+    return team.largest(bench_.rank(), median(std::move(seconds)));
+  }
+
+ private:
+  struct Turn {
+    Event begin{true}, end{true}, done{true};
+  };
+  static constexpr std::uint64_t head_start_ns = 10'000;
+
+  Bench& bench_;
+  const Load& attention_;
+  Stream comm_{true}, compute_;
+  Gate gate_;
+  HostFlags flags_{2};
+  std::array<Turn, 5> turns_;
+  std::int64_t index_ = 0;
+};
+
 BesidePoint beside(Bench& bench, Ends& ends, Transport transport, std::int64_t bytes, const Load& attention) {
-  constexpr int count = 6, samples = 5, most_calls = 400;
-  const Bench::Queue shift = ends.shift(transport, bytes, 1);
-  const Bench::Queue attend = [&](std::int64_t i, CudaStream stream) { attention.queue(i, stream); };
-  bench.warm_up(shift, 2);
+  constexpr int samples = 5, most_calls = 60;
+  const Bench::Queue exchange = ends.shift(transport, bytes, 1);
+  bench.warm_up(exchange, 2);
+  bench.warm_up([&](std::int64_t i, CudaStream stream) { attention.queue(i, stream); }, 1);
+  Overlap overlap(bench, attention);
+  bool covered = false;
   std::vector<double> alone, together;
-  for (int i = 0; i < samples; ++i) alone.push_back(bench.sample(count, shift));
-  BesidePoint point{static_cast<double>(bytes), median(std::move(alone)), 0};
-  int calls = static_cast<int>(3 * count * point.alone_s / bench.sample(2, attend)) + 2;
-  while (static_cast<int>(together.size()) < samples && calls <= most_calls) {
-    bool covered = false;
-    const double seconds = bench.sample_beside(count, shift, calls, attend, covered);
+  for (int i = 0; i < samples; ++i) alone.push_back(overlap.sample(exchange, 0, covered));
+  for (int calls = 1; static_cast<int>(together.size()) < samples && calls <= most_calls;) {
+    const double seconds = overlap.sample(exchange, calls, covered);
     if (covered)
       together.push_back(seconds);
     else
       calls *= 2;
   }
+  BesidePoint point{static_cast<double>(bytes), median(std::move(alone)), 0};
   if (!together.empty()) point.beside_s = median(std::move(together));
   return point;
 }

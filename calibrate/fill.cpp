@@ -212,9 +212,10 @@ class Taker {
           return a.kind == b.kind && (a.kind == OpKind::copy || a.transport == b.transport);
         });
     all(found.beside, to.beside,
-        "cplab calibrate: six shifts of all GPUs alone, then beside attention that lasts longer",
+        "cplab calibrate: shifts of all GPUs alone, then with attention that begins 10 us later and lasts "
+        "longer",
         [](const BesideTable& a, const BesideTable& b) {
-          return a.transport == b.transport && a.beside == b.beside;
+          return a.kind == b.kind && a.transport == b.transport && a.beside == b.beside;
         });
     all(found.launches, to.launches,
         "cplab calibrate: host clock around launches on an idle GPU, all GPUs at once",
@@ -285,19 +286,17 @@ class Taker {
     std::sort(points.begin(), points.end(),
               [](const CurvePoint& a, const CurvePoint& b) { return a.bytes < b.bytes; });
     std::vector<cplab::CurvePoint> result;
-    double most_lifted = 0;
-    for (const CurvePoint& point : points) {
-      double seconds = rounded(point.seconds);
-      if (!result.empty() && seconds < result.back().seconds) {
-        most_lifted = std::max(most_lifted, result.back().seconds / seconds - 1);
-        seconds = result.back().seconds;
-      }
-      result.push_back({point.bytes, seconds});
+    for (const CurvePoint& point : points) result.push_back({point.bytes, rounded(point.seconds)});
+    double most_lowered = 0;
+    for (std::size_t i = result.size(); i-- > 1;) {
+      if (result[i - 1].seconds <= result[i].seconds) continue;
+      most_lowered = std::max(most_lowered, result[i - 1].seconds / result[i].seconds - 1);
+      result[i - 1].seconds = result[i].seconds;
     }
     constexpr double much = 0.2;  // less is noise of short messages
-    if (most_lifted > much)
-      said.push_back(what + ": a larger size took less time, by up to " +
-                     std::to_string(std::lround(100 * most_lifted)) + " %, and was lifted");
+    if (most_lowered > much)
+      said.push_back(what + ": a smaller size took longer than a larger one, by up to " +
+                     std::to_string(std::lround(100 * most_lowered)) + " %, and was lowered to that");
     return result;
   }
 

@@ -10,7 +10,8 @@
 namespace cplab::measure {
 
 // Takes `found` into the machine:
-// - a curve that falls by noise is lifted to its highest time so far, as a hardware file may not descend;
+// - a curve that falls by noise, which only adds, is lowered to the least time of larger sizes, as a hardware
+//   file may not descend;
 // - the slow-down of attention beside NCCL is divided by sms / (sms - channels): the simulator takes those
 //   multiprocessors away itself;
 // - where the machine's attention has a burst, points that were timed at once have tables of their own

@@ -2,6 +2,8 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "calibrate/between_nodes.hpp"
 #include "calibrate/check_attend.hpp"
@@ -114,7 +116,13 @@ class GpuMeasurer final : public Measurer {
 
   // To be called before anything made a context.
   void look_for_others(int gpu) {
-    const int processes = processes_by_driver(gpu);
+    // One that has just been killed is listed for some seconds more.
+    int processes = processes_by_driver(gpu);
+    constexpr int most_looks = 12;
+    for (int look = 0; processes > 0 && look < most_looks; ++look) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      processes = processes_by_driver(gpu);
+    }
     if (processes > 0)
       others_.push_back("GPU " + std::to_string(gpu) + " has " + std::to_string(processes) +
                         " of other programs");

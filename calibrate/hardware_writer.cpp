@@ -68,6 +68,14 @@ void write_host(TomlText& out, const Hardware& hardware) {
   out.key("step_s", hardware.linear.step_s);
   out.key("floor_s", hardware.linear.floor_s);
   write_origin(out, hardware.linear.provenance);
+  const ElementwiseSpec& elementwise = hardware.elementwise;
+  if (!elementwise.efficiency.empty() || elementwise.apart) {
+    out.heading("[elementwise]");
+    for (const auto& [kind, efficiency] : elementwise.efficiency)
+      out.key(std::string(name(kind)), efficiency);
+    if (elementwise.apart) out.key("apart", true);
+    write_origin(out, elementwise.provenance);
+  }
   if (hardware.burst.seconds > 0) {
     out.heading("[burst]");
     out.key("seconds", hardware.burst.seconds);
@@ -128,6 +136,7 @@ void write_kernel(TomlText& out, const KernelTable& table) {
     out.key("mask", table.causal ? "causal" : "full");
     out.key("tile_rows", table.tile_rows);
     if (table.sms > 0) out.key("sms", table.sms);
+    if (table.both_sides) out.key("rows", "both");
   }
   if (chunks) {
     out.key("cut", std::string(name(table.cut)));
@@ -152,6 +161,7 @@ void write_message(TomlText& out, const cplab::MessageTable& table) {
   if (table.alone) out.key("busy", "alone");
   if (table.cuda_graph) out.key("cuda_graph", true);
   if (table.link_bytes_s > 0) out.key("link_bytes_s", table.link_bytes_s);
+  if (table.nics_per_gpu > 0) out.key("nics_per_gpu", table.nics_per_gpu);
   write_curve(out, table.points);
   write_origin(out, table.provenance);
 }

@@ -118,19 +118,22 @@ void measure_grid(const Options& options, const AttentionGrid& grid, Bench& benc
 }
 
 void measure_elementwise(const Options& options, Bench& bench, const DeviceMemory& arena, Measurement& into) {
+  constexpr std::int64_t least = 64 << 10, most = 256 << 20;
   std::uint64_t seed = options.seed + 1000;
   for (const char* kind : {"row_dot", "merge", "copy", "cast", "add", "fill"}) {
     CurveTable table;
     table.kind = kind;
-    for (std::int64_t bytes = 64 << 10; bytes <= 256 << 20; bytes *= 2) {
+    const auto point = [&](std::int64_t bytes) {
       Load load(arena, options.l2_bytes, kind, bytes);
       load.prepare(++seed, bench.stream());
       table.variant = load.variant();
       table.operands = load.operands();
       const double seconds =
           bench.typical([&](std::int64_t i, CudaStream stream) { load.queue(i, stream); }, Effort{});
-      table.points.push_back({load.bytes(), seconds});
-    }
+      return CurvePoint{load.bytes(), seconds};
+    };
+    for (std::int64_t bytes = least; bytes <= most; bytes *= 2) table.points.push_back(point(bytes));
+    Bench::time_again(table.points, [&](std::size_t i) { return point(least << i).seconds; });
     into.curves.push_back(std::move(table));
   }
 }

@@ -141,6 +141,9 @@ class Links {
         table.channels = probe.channels([&](CudaStream stream) { subject.call(bytes, stream); });
         table.channels_by_bytes.emplace_back(wire, table.channels);
       }
+      Bench::time_again(table.points, [&](std::size_t i) {
+        return bench_.typical(with(subject, least_bytes << i), effort);
+      });
       if (rank_ == 0) tables.messages.push_back(std::move(table));
     }
   }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -137,6 +138,19 @@ double Bench::issue_s(int count, const std::function<void(CudaStream)>& issue) {
     if (round >= first_rounds) seconds.push_back(slowest);
   }
   return median(std::move(seconds));
+}
+
+void Bench::time_again(std::vector<CurvePoint>& points, const std::function<double(std::size_t)>& again) {
+  constexpr int rounds = 2;
+  constexpr double noise = 1.02;
+  for (int round = 0; round < rounds; ++round) {
+    double least = std::numeric_limits<double>::infinity();  // of the larger ones
+    for (std::size_t i = points.size(); i-- > 0;) {
+      double& seconds = points[i].seconds;
+      if (seconds > noise * least) seconds = std::min(seconds, again(i));
+      least = std::min(least, seconds);
+    }
+  }
 }
 
 int Bench::count_for(double seconds, const Effort& effort) const {

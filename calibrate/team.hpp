@@ -54,6 +54,9 @@ class Bench {
   double typical(const Queue& queue, const Effort& effort);
   int count_for(double seconds, const Effort& effort) const;
   void warm_up(const Queue& queue, int count);
+  // Noise only adds: a point of the curve (ascending bytes) that took longer than a larger one is timed again
+  // by `again(index)`, twice at most, and its least time counts.
+  static void time_again(std::vector<CurvePoint>& points, const std::function<double(std::size_t)>& again);
   // The host's seconds for one of `count` calls of `issue` that begin with an idle device: median over rounds
   // of the slowest rank.
   double issue_s(int count, const std::function<void(CudaStream)>& issue);

@@ -29,6 +29,9 @@ struct Participation {
 // Throws EnvironmentError if the others do not come.
 Participation participate(double timeout_s);
 
+// How long a GPU that was idle runs before it is measured: until its clocks are those of one under load.
+constexpr double clocks_settle_s = 0.4;
+
 int ranks_per_gpu(const Arguments&);  // --ranks-per-gpu
 
 // --ranks-per-gpu, --allocator, --jitter, --timeout. `with` outlives the execution.

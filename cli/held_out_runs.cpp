@@ -26,9 +26,7 @@ double host_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double predicted_s(ScenarioFile& file, const Plan& plan, const measure::State& state) {
-  // The median of so many iterations since the GPUs were idle.
-  file.simulate.iteration = warmup + (iterations + 1) / 2;
+double predicted_s(const ScenarioFile& file, const Plan& plan, const measure::State& state) {
   Hardware hardware = state.hardware;
   hardware.choice = choice_of_run(file);
   return predict(file, plan, hardware).figures.time_s;
@@ -37,6 +35,7 @@ double predicted_s(ScenarioFile& file, const Plan& plan, const measure::State& s
 double measured_s(const Plan& plan, std::uint64_t seed, const measure::State& state) {
   GpuOptions options;
   options.warmup = warmup;
+  options.settle_s = clocks_settle_s;
   options.iterations = iterations;
   options.timeout_s = 60;
   options.keep_log = false;
@@ -46,7 +45,8 @@ double measured_s(const Plan& plan, std::uint64_t seed, const measure::State& st
 }
 
 // None where there is no prediction, or no run.
-std::optional<measure::Trial> trial_of(ScenarioFile file, std::uint64_t seed, const measure::State& state,
+std::optional<measure::Trial> trial_of(const ScenarioFile& file, std::uint64_t seed,
+                                       const measure::State& state,
                                        const std::function<void(const std::string&)>& say) {
   try {
     const Plan plan = plan_of(file, PlanUse::simulate);
@@ -117,11 +117,11 @@ std::vector<measure::Trial> run_held_out(const HeldOut& asked, const measure::St
        index < most_draws && host_s() - begun_s < most_s; ++index) {
     const auto own = static_cast<std::size_t>(index + static_cast<int>(asked.scenarios.size()));
     try {
-      ScenarioFile file = index < 0 ? read_scenario(asked.scenarios[own], {})
-                                    : parse_scenario(measure::draw(asked.seed, index, asked.gpus).text,
-                                                     fmt::format("held-out scenario {}", index), {});
+      const ScenarioFile file = index < 0 ? read_scenario(asked.scenarios[own], {})
+                                          : parse_scenario(measure::draw(asked.seed, index, asked.gpus).text,
+                                                           fmt::format("held-out scenario {}", index), {});
       if (file.scenario.parallel.world() > asked.gpus) continue;
-      if (auto trial = trial_of(std::move(file), asked.seed + own, state, say)) trials.push_back(*trial);
+      if (auto trial = trial_of(file, asked.seed + own, state, say)) trials.push_back(*trial);
     } catch (const InputError& error) {
       if (index < 0) throw;
       say(std::string("passed over: ") + error.what());

@@ -80,7 +80,6 @@ Measured run_on_gpu(const Arguments& arguments, const Participation& with, const
   choosing.apply(options);
   set_repetitions(arguments, 5, 20, options.warmup, options.iterations);
   // A GPU that was idle runs faster at first than in training. Who names a number of iterations gets so many.
-  constexpr double clocks_settle_s = 0.4;
   if (!arguments.has("warmup")) options.settle_s = clocks_settle_s;
   options.instrumented = 5;
   options.timeout_s =

@@ -46,14 +46,13 @@ TEST_CASE("the most valuable parts come first, and a short one fits where a long
   measure::Machine one = two, cluster = two;
   one.gpus = 1;
   cluster.nodes = 2;
-  // 4 + 8 + 26 = 38 s, the exchanges' 12 do not fit
-  // into 40.
-  CHECK(names(measure::parts_within(40, two, {})) ==
-        std::vector<std::string>{"host", "copies", "attention 128"});
-  CHECK(names(measure::parts_within(40, two, {"host"})) ==
-        std::vector<std::string>{"copies", "attention 128", "copies in pieces"});
-  CHECK(names(measure::parts_within(11, two, {"host"})) == std::vector<std::string>{"copies"});
-  CHECK(names(measure::parts_within(15, two, {"host", "copies"})) == std::vector<std::string>{"exchanges"});
+  // 2 + 2 + 17 of 22 s; without the host's 2 the exchanges' 3 fit too.
+  using Names = std::vector<std::string>;
+  CHECK(names(measure::parts_within(22, two, {})) == Names{"host", "copies", "attention 128"});
+  CHECK(names(measure::parts_within(22, two, {"host"})) == Names{"copies", "attention 128", "exchanges"});
+  // Into 16 s the 17 do not fit, but 3 + 5 + 8 do.
+  CHECK(names(measure::parts_within(16, two, {"host", "copies"})) ==
+        Names{"exchanges", "collectives", "linear 128"});
   for (const std::string& name : names(measure::parts_within(1e6, one, {})))
     CHECK(measure::find_part(name)->least_gpus == 1);
   const auto everything = names(measure::parts_within(1e6, cluster, {}));
@@ -67,10 +66,10 @@ TEST_CASE("after every part the file is whole, and what is not measured is liste
   State state = beginning();
   MadeUp measurer;
   std::vector<std::string> files;
-  measure::calibrate(state, measurer, 40, talk_into(files), {});
-  // 10 s each: host, copies; then 20 s are left, into which attention's 26 do not fit but the exchanges' 12
-  // do, then 10, into which the next that fits are copies in pieces.
-  CHECK(measurer.asked == std::vector<std::string>{"host", "copies", "exchanges", "copies in pieces"});
+  measure::calibrate(state, measurer, 35, talk_into(files), {});
+  // 10 s each: host, copies; then 15 s are left, into which attention's 17 do not fit but the exchanges' 3
+  // do, then 5, as many as collectives are thought to take.
+  CHECK(measurer.asked == std::vector<std::string>{"host", "copies", "exchanges", "collectives"});
   REQUIRE(files.size() == 6);  // at the beginning, after each, at the end
   for (const std::string& file : files) (void)parse_calibration(file, "x.toml");
   const State before = parse_calibration(files[0], "x.toml"), after = parse_calibration(files[5], "x.toml");
