@@ -74,13 +74,11 @@ def kernel_tables(constants):
 
 
 def elementwise(constants):
-    merge = published()[0]["published"]["merge"]
     sums, moved = constants["arithmetic"], constants["copies"]
-    rows = {"merge": sums * merge["ours"] / merge["theirs"], "add": sums, "maximum": sums,
-            "copy": moved, "cast": moved, "fill": moved}
+    rows = {"merge": sums, "add": sums, "maximum": sums, "copy": moved, "cast": moved, "fill": moved}
     text = "".join(f"{name} = {value:.4f}\n" for name, value in rows.items())
-    return ("[elementwise]\n" + text + 'apart = true\norigin = "assumed"\nsource = "fitted: arithmetic, copies; a merge '
-            f'moves {merge["theirs"]} bytes an element where ours moves {merge["ours"]}"\n')
+    return ("[elementwise]\n" + text + 'apart = true\ngathers = true\norigin = "assumed"\n'
+            'source = "fitted: arithmetic, copies; apart and gathers as the authors\' program does"\n')
 
 
 def all_to_all(constants):

@@ -42,10 +42,15 @@ double rows_named(std::span<const Segment> segments, std::int64_t Segment::*begi
   return static_cast<double>(rows);
 }
 
-// What an operation moves at least: bytes of the rows that its segments name, each operand once: q and out
-// (in the backward q, dout and dq), k and v (in the backward with their gradients), all in the problem's
-// dtype.
-double attention_bytes(const Plan& plan, const RankPlan& rank, const Operation& op) {
+// How often each byte of what attention reads and of what it writes is moved.
+struct Moves {
+  int read = 1, written = 1;
+};
+
+// Bytes of the rows that its segments name, each operand so often: q, k, v and out (in the backward q, out,
+// dout, k, v and the three gradients), all in the problem's dtype.
+double attention_bytes(const Plan& plan, const RankPlan& rank, const Operation& op, const Moves& moves,
+                       bool out_of_backward) {
   const auto heads = [&](Operand operand) {
     const View& view = rank.view_of(op, operand);
     return static_cast<double>(view.head_end - view.head_begin);
@@ -55,12 +60,20 @@ double attention_bytes(const Plan& plan, const RankPlan& rank, const Operation& 
     return static_cast<double>(view.width_end - view.width_begin);
   };
   const bool forward = op.kind == OpKind::attend;
-  const double D = width(Operand::k), E = width(Operand::v);
-  const double of_query = heads(Operand::q) * (forward ? D + E : 2 * D + E),
-               of_key = heads(Operand::k) * (forward ? D + E : 2 * (D + E));
+  const double D = width(Operand::k), E = width(Operand::v), read = moves.read, written = moves.written;
+  const double of_query =
+      heads(Operand::q) *
+      (forward ? read * D + written * E : read * (D + (out_of_backward ? 2 : 1) * E) + written * D);
+  const double of_key = heads(Operand::k) * (D + E) * (forward ? read : read + written);
   return static_cast<double>(element_bytes(plan.scenario.problem.dtype)) *
          (rows_named(rank.segments_of(op), &Segment::q_begin, &Segment::q_count) * of_query +
           rows_named(rank.segments_of(op), &Segment::k_begin, &Segment::k_count) * of_key);
+}
+
+// What an operation moves at least: each operand once, and in the backward not out, of which delta may be
+// there.
+double attention_bytes(const Plan& plan, const RankPlan& rank, const Operation& op) {
+  return attention_bytes(plan, rank, op, {}, false);
 }
 
 class Costs {
@@ -105,6 +118,7 @@ class Costs {
       add_apart(plan, calls.plan(), op, cost);
     else if (!variant.adds_by_tma && !modelled)
       add_updates(plan, calls.plan(), op, cost);
+    if (hardware_.elementwise.gathers) add_gathers(plan, calls.plan(), op, cost);
     // A library's call rounds its gradients and computes delta itself.
     if (shape.tables != KernelFamily::foreign) add_launches(plan, calls, op, variant, cost);
     cost.origin = cost.parts.most();
@@ -431,6 +445,14 @@ class Costs {
       cost.seconds += more.seconds;
       cost.parts.add(more.origin, more.seconds);
     }
+  }
+
+  // Kernels that gather what it reads and scatter what it writes into zeros.
+  void add_gathers(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost& cost) const {
+    const double bytes = attention_bytes(plan, rank, op, {.read = 2, .written = 3}, true);
+    const KernelCost more = rowwise_(plan, OpKind::copy, static_cast<std::int64_t>(bytes));
+    cost.seconds += more.seconds;
+    cost.origin = worst(cost.origin, more.origin);
   }
 
   // A launch beside the tiles' own, which reads and writes those operands.

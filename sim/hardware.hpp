@@ -122,6 +122,10 @@ struct ElementwiseSpec {
   // and an element-wise kernel behind each reads them and what is there and writes the sum, 3 times the
   // bytes.
   bool apart = false;
+  // Before each attention kernel its operands are gathered (read, written), and its results are scattered
+  // into zeros behind it (written, read, written): programs that take any lengths do so even where none
+  // differs. At the rate of class copy.
+  bool gathers = false;
   Provenance provenance;
 
   double of(OpKind) const;  // 1 where the file does not say

@@ -315,7 +315,7 @@ LinearSpec read_linear(SectionReader in) {
   return linear;
 }
 
-// A class for each key; `apart` and where the numbers come from beside them.
+// A class for each key; `apart`, `gathers` and where the numbers come from beside them.
 ElementwiseSpec read_elementwise(SectionReader in) {
   ElementwiseSpec elementwise;
   for (const OpKind kind : kernel_kinds) {
@@ -324,6 +324,7 @@ ElementwiseSpec read_elementwise(SectionReader in) {
     in.number(key.c_str(), elementwise.efficiency.emplace_back(kind, 1.0).second);
   }
   in.attempt([&] { elementwise.apart = in.table.flag("apart", false); });
+  in.attempt([&] { elementwise.gathers = in.table.flag("gathers", false); });
   in.provenance_of_optional(elementwise.provenance);
   return elementwise;
 }

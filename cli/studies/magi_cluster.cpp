@@ -44,17 +44,15 @@ struct ClusterSource {
   MagiSource magi;
   std::vector<FittedConstant> constants;
   std::vector<std::int64_t> ranks;
-  double sigma = 1, merge_part = 1, startup_s = 0;
+  double sigma = 1, startup_s = 0;
 };
 
 ClusterSource read_cluster_source(const Table& root) {
   ClusterSource source;
-  const Table published = root.table("published"), constants = published.table("constants"),
-              merge = published.table("merge");
+  const Table published = root.table("published"), constants = published.table("constants");
   source.ranks = published.integers("ranks");
   source.sigma = published.number("sigma");
   source.startup_s = published.table("all_to_all").number("startup_s");
-  source.merge_part = merge.number("ours") / merge.number("theirs");
   for (const ConstantName& name : constant_names) {
     const std::vector<double> pair = constants.numbers(name.key);
     if (pair.size() != 2 || !(pair[0] > 0) || !(pair[1] > 1))
@@ -93,13 +91,9 @@ Hardware machine_with(const Hardware& machine, const ClusterSource& source, cons
   Hardware hardware = machine;
   using enum OpKind;
   const double sums = constants[arithmetic], moved = constants[copies];
-  hardware.elementwise.efficiency = {{merge, sums * source.merge_part},
-                                     {add, sums},
-                                     {maximum, sums},
-                                     {copy, moved},
-                                     {cast, moved},
-                                     {fill, moved}};
-  hardware.elementwise.apart = true;
+  hardware.elementwise.efficiency = {{merge, sums}, {add, sums},   {maximum, sums},
+                                     {copy, moved}, {cast, moved}, {fill, moved}};
+  hardware.elementwise.apart = hardware.elementwise.gathers = true;
   std::erase_if(hardware.kernels, [](const KernelTable& table) { return has_square_points(table.kind); });
   for (std::size_t c = 0; c < magi_charts.size(); ++c)
     hardware.kernels.push_back(kernel_with(source, problem, c, constants));
@@ -277,10 +271,11 @@ std::vector<std::string> first_cluster_notes(const ClusterSource& source) {
       "\"left out\": predicted with the constants that the other methods' times give.",
       "Links, network, launches, interference and the curves of all_gather and reduce_scatter are those of "
       "hardware/published-h100x64.toml and not fitted. The network is assumed: one NIC of 400 Gb/s a GPU.",
-      "Not fitted but read off the authors' program: a merge is two kernels that move 14 bytes an element, "
-      "and "
-      "attention stores what an add behind it sums. Rates at 64K and more follow from those of 16K and 32K, "
-      "1 / rate linear in 1 / sequence; of the full forward far_keys is what is left of that."};
+      "Not fitted but read off the authors' program: attention stores what an add behind it sums; before "
+      "each "
+      "attention kernel its operands are gathered, behind it results are scattered into zeros (their kernels "
+      "take any lengths). Rates at 64K and more follow from those of 16K and 32K, 1 / rate linear in 1 / "
+      "sequence; of the full forward far_keys is what is left of that."};
 }
 
 }  // namespace

@@ -116,6 +116,25 @@ TEST_CASE("attention that only stores: an element-wise kernel adds or merges beh
   CHECK(near(m.cost(merged).seconds, 100e-6 + bytes / 1e12));
 }
 
+TEST_CASE("attention of a program for any lengths: operands are gathered, results scattered into zeros") {
+  Machine m;
+  m.hardware.kernels = {table(OpKind::attend), table(OpKind::attend_backward)};
+  m.hardware.elementwise.gathers = true;
+  m.hardware.elementwise.efficiency = {{OpKind::copy, 0.5}};
+  // 1280 rows of 10 heads of 64 in bf16 are 1.6384 MB: q, k, v twice, out three times; at 0.5 TB/s.
+  const double operand = 1280 * 10 * 64 * 2;
+  CHECK(near(m.cost(attention(m, OpKind::attend, 1280, 1280)).seconds,
+             100e-6 + (3 * 2 + 3) * operand / 0.5e12));
+  // q, k, v, out, dout twice, three gradients three times; 5120 keys are four times the bytes of k, v, dk,
+  // dv.
+  CHECK(near(m.cost(attention(m, OpKind::attend_backward, 1280, 1280)).seconds,
+             100e-6 + (5 * 2 + 3 * 3) * operand / 0.5e12));
+  const double long_keys = m.cost(attention(m, OpKind::attend_backward, 1280, 5120)).seconds;
+  m.hardware.elementwise.gathers = false;
+  CHECK(near(long_keys - m.cost(attention(m, OpKind::attend_backward, 1280, 5120)).seconds,
+             ((3 * 2 + 3) + 4 * (2 * 2 + 2 * 3)) * operand / 0.5e12));
+}
+
 TEST_CASE("a backward's rate by rows of both sides") {
   // Full, 10 heads: 5120 queries of 1280 keys. A square of 1280 takes 100 us, so does each of its four parts
   // at the rate of 1280; by keys per query that is the rate.
