@@ -452,7 +452,7 @@ class Costs {
     const double bytes = attention_bytes(plan, rank, op, {.read = 2, .written = 3}, true);
     const KernelCost more = rowwise_(plan, OpKind::copy, static_cast<std::int64_t>(bytes));
     cost.seconds += more.seconds;
-    cost.origin = worst(cost.origin, more.origin);
+    cost.parts.add(more.origin, more.seconds);
   }
 
   // A launch beside the tiles' own, which reads and writes those operands.

@@ -39,14 +39,13 @@ using KernelCostFunction = std::function<KernelCost(const Plan&, const CallConve
 // attend, attend_backward of a kernel of ours whose family has tables: the time that the model of tiles gives
 // the call (kernels/choice/choose.hpp: the tiles that the launch cuts, and what rows that are merged,
 // added or stored one by one take), divided by how fast the model is at the points of the tables, model over
-// measured. This ratio is interpolated linearly in log(keys per query row), and at equal keys in log(blocks),
+// measured. This ratio is interpolated linearly in log(keys per query row), and at equal keys in log(tiles),
 // held constant outside the points; segments count by their live pairs. A point comes out exactly.
-// Of another family's or a library's tables: a point (B, S, H, seconds) has B*H*ceil(S/tile_rows) thread
-// blocks, of which the GPU takes one a multiprocessor at a time, hence waves = ceil(blocks/sms) and fill =
-// blocks/(waves*sms). rate = flops / (seconds * fill) is interpolated likewise (scaled by the number of
-// multiprocessors, if the table says it was measured on another); an operation takes the sum over its
-// segments of flops / rate(keys per row of the segment), divided by its own fill.
-// A backward whose dq another launch rounds takes a cast's time more.
+// Of another family's or a library's tables: whole waves of tiles (wave_times.hpp); those of another number of
+// multiprocessors by their own waves. Which mask's table: by how many of the other side's rows are met
+// (table_walk.hpp).
+// A backward of ours whose dq another launch rounds takes a cast's time more. What is not a measured point
+// takes no less than the bytes of the rows that its segments name at gpu.copy_bytes_s.
 // Of general kernels, and of dynamic masks on tensor cores, the model of their tiles alone (general_time.hpp,
 // masked_time.hpp); of dynamic mask attention times expected_kept_cells(), and masked_bytes() /
 // gpu.copy_bytes_s (masked_cost.hpp); assumed where keys are selected. local,

@@ -52,8 +52,8 @@ struct Simulation {
   Timeline timeline;
   double time_s = 0;  // the end of the last operation
   // Of all operations of all ranks, without waiting for peers or the host. In `busy` and `critical` a kernel
-  // slowed by communication counts under the origin of its own cost, and only what it lost under that of the
-  // interference; Timeline shows the worst of both.
+  // counts under the origins of the parts of its cost, and what it lost to communication under that of the
+  // interference; Timeline shows where most of it is from.
   OriginSeconds busy;
   OriginSeconds critical;  // along the chain of operations that determines time_s; sums to it
   // The same chain by what its operations use: what binds. It goes through the peer that came last, so that
