@@ -80,27 +80,29 @@ struct TableWalk {
     if (unmasked > 0) into(full(reach), unmasked);
   }
 
-  // Whether these are rows of one sequence: some are the same, or they are neighbours that walk over the same
-  // rows of the other side, as the chunks of a sequence. The other one does not begin before.
+  // Some of the rows are the same, and walk over those of another segment as well.
+  bool same_rows(const TableWalk& other) const { return other.begin < end; }
+  void add(const TableWalk& other) { join(other, mean(reach, other, other.reach)); }
+  // The next rows of one sequence, as its chunks are: they walk over the same ones of the other side, and
+  // more or fewer.
   bool continues_in(const TableWalk& other) const {
-    return other.begin < end || (other.begin == end && shares_rows(other));
+    return other.begin == end && other.other_begin < other_end && other_begin < other.other_end;
   }
-  void join(const TableWalk& other) {
-    const std::int64_t last = std::max(end, other.end);
-    met = (met * static_cast<double>(rows()) + other.met * static_cast<double>(other.rows())) /
-          static_cast<double>(last - begin);
-    const bool touch = other.other_begin <= other_end && other_begin <= other.other_end;
-    const double before = reach;
-    end = last;
-    other_begin = std::min(other_begin, other.other_begin);
-    other_end = std::max(other_end, other.other_end);
-    reach = touch ? static_cast<double>(other_end - other_begin) : before + other.reach;
-    find_unmasked();
-  }
+  void append(const TableWalk& other) { join(other, std::max(reach, other.reach)); }
 
  private:
-  bool shares_rows(const TableWalk& other) const {
-    return other.other_begin < other_end && other_begin < other.other_end;
+  // Of all rows, of what some have of either.
+  double mean(double own, const TableWalk& other, double of_other) const {
+    return (own * static_cast<double>(rows()) + of_other * static_cast<double>(other.rows())) /
+           static_cast<double>(std::max(end, other.end) - begin);
+  }
+  void join(const TableWalk& other, double both_reach) {
+    met = mean(met, other, other.met);
+    end = std::max(end, other.end);
+    other_begin = std::min(other_begin, other.other_begin);
+    other_end = std::max(other_end, other.other_end);
+    reach = both_reach;
+    find_unmasked();
   }
   void find_unmasked() {
     const double half = (reach + 1) / 2;
@@ -114,18 +116,23 @@ struct TableWalk {
 // What the tiles of a call walk over, sequence by sequence. Segments that see nothing are left out. by_key:
 // tiles of keys.
 inline std::vector<TableWalk> walks_of(std::span<const Segment> segments, bool by_key) {
-  std::vector<TableWalk> all, joined;
+  std::vector<TableWalk> all;
   for (const Segment& segment : segments)
     if (live_pairs(segment) > 0) all.emplace_back(segment, by_key);
   std::stable_sort(all.begin(), all.end(),
                    [](const TableWalk& a, const TableWalk& b) { return a.begin < b.begin; });
-  for (const TableWalk& walk : all) {
-    if (!joined.empty() && joined.back().continues_in(walk))
-      joined.back().join(walk);
-    else
-      joined.push_back(walk);
-  }
-  return joined;
+  const auto joined = [](const std::vector<TableWalk>& walks, auto belong, auto join) {
+    std::vector<TableWalk> fewer;
+    for (const TableWalk& walk : walks) {
+      if (!fewer.empty() && (fewer.back().*belong)(walk))
+        (fewer.back().*join)(walk);
+      else
+        fewer.push_back(walk);
+    }
+    return fewer;
+  };
+  return joined(joined(all, &TableWalk::same_rows, &TableWalk::add), &TableWalk::continues_in,
+                &TableWalk::append);
 }
 
 }  // namespace cplab

@@ -69,28 +69,32 @@ Estimate WaveTimes::waves_at(const ByWaves& points, double waves, double launch_
           worst(worst(low.second.origin, above->second.origin), Origin::interpolated)};
 }
 
-double WaveTimes::unwalked_s(double waves, double launch_s) const {
-  if (points_.size() < 2) return 0;
+WaveTimes::Ends WaveTimes::ends(double waves, double launch_s) const {
   const auto& low = *points_.begin();
-  const auto& high = *std::next(points_.begin());
+  const auto& last = *points_.rbegin();
   const double at_low = waves_at(low.second, waves, launch_s).seconds,
-               at_high = waves_at(high.second, waves, launch_s).seconds;
-  return std::max(0.0, at_low - (at_high - at_low) * low.first / (high.first - low.first));
+               at_last = waves_at(last.second, waves, launch_s).seconds;
+  Ends ends{launch_s, 0, at_last / last.first};
+  if (points_.size() < 2) return ends;
+  const auto& high = *std::next(points_.begin());
+  const double at_high = waves_at(high.second, waves, launch_s).seconds;
+  ends.unwalked_s = std::max(0.0, at_low - (at_high - at_low) * low.first / (high.first - low.first));
+  return ends;
 }
 
-Estimate WaveTimes::waves_s(double met, double waves, double launch_s, double unwalked_s) const {
+Estimate WaveTimes::waves_s(double met, double waves, const Ends& ends) const {
   const auto above = point_at_or_above(points_, met);
-  if (lies_at(points_, above, met)) return waves_at(above->second, waves, launch_s);
+  if (lies_at(points_, above, met)) return waves_at(above->second, waves, ends.launch_s);
   const auto end = above == points_.end() ? std::prev(above) : above;
-  const Estimate high = waves_at(end->second, waves, launch_s);
+  const Estimate high = waves_at(end->second, waves, ends.launch_s);
   if (above == points_.end())
-    return {high.seconds * met / end->first, worst(high.origin, Origin::extrapolated)};
+    return {high.seconds + (met - end->first) * ends.row_s, worst(high.origin, Origin::extrapolated)};
   if (above == points_.begin()) {
-    const double first_s = std::min(unwalked_s, high.seconds);
+    const double first_s = std::min(ends.unwalked_s, high.seconds);
     return {first_s + (high.seconds - first_s) * met / end->first, worst(high.origin, Origin::extrapolated)};
   }
   const auto below = std::prev(above);
-  const Estimate low = waves_at(below->second, waves, launch_s);
+  const Estimate low = waves_at(below->second, waves, ends.launch_s);
   const double fraction = (met - below->first) / (end->first - below->first);
   return {low.seconds + fraction * (high.seconds - low.seconds),
           worst(worst(low.origin, high.origin), Origin::interpolated)};
@@ -101,11 +105,13 @@ double SegmentTiles::launch_s() const {
 }
 
 double SegmentTiles::waves_s(double waves, OriginSeconds* parts) const {
-  const double launch = launch_s(), unwalked_s = full_scale * full->unwalked_s(waves, launch);
+  const WaveTimes::Ends of_full = full->ends(waves, launch_s());
   double sum = 0;
   const auto with = [&](const WaveTimes* table, double scale, Origin floor) {
+    const double to_own = full_scale / scale;
+    const WaveTimes::Ends ends{of_full.launch_s, of_full.unwalked_s * to_own, of_full.row_s * to_own};
     return [=](double met) {
-      const Estimate at = table->waves_s(met, waves, launch, unwalked_s / scale);
+      const Estimate at = table->waves_s(met, waves, ends);
       return Estimate{scale * at.seconds, worst(floor, at.origin)};
     };
   };

@@ -31,13 +31,16 @@ class WaveTimes {
   // kernel.
   double launch_s() const;
   double shortest_s() const { return shortest_s_; }  // of all points
-  // Seconds of so many waves, beside a launch of `launch_s`, of tiles whose rows walk over so many of the
-  // other side. At equal waves linear in `met` between points, above the last in proportion, below the first
-  // down to `unwalked_s`. At equal `met` linear in waves between points, in proportion outside. So it grows
-  // with both where points do.
-  Estimate waves_s(double met, double waves, double launch_s, double unwalked_s) const;
-  // Of tiles that walk over nothing: where the line through the first two points is, if that is above 0.
-  double unwalked_s(double waves, double launch_s) const;
+  // Of so many waves, beside that launch: of tiles that walk over nothing, where the line through the first
+  // two points is, if that is above 0; and for each row more than at the last point.
+  struct Ends {
+    double launch_s = 0, unwalked_s = 0, row_s = 0;
+  };
+  Ends ends(double waves, double launch_s) const;
+  // Seconds of so many waves, beside the launch, of tiles whose rows walk over so many of the other side. At
+  // equal waves linear in `met` between points and beyond them, to what the ends say. At equal `met` linear
+  // in waves between points, in proportion outside. So it grows with both where points do.
+  Estimate waves_s(double met, double waves, const Ends& ends) const;
   // Whether that many tiles are what a point was measured on.
   bool is_point(double met, double tiles) const;
 
