@@ -25,6 +25,25 @@ double rounded(double value) {
   return std::strtod(text, nullptr);
 }
 
+void round(FormTable& table) {
+  for (FormPoint& point : table.points) point.seconds = rounded(point.seconds);
+}
+void round(PiecesTable& table) {
+  for (PiecesPoint& point : table.points) point.seconds = rounded(point.seconds);
+}
+void round(BesideTable& table) {
+  for (BesidePoint& point : table.points) {
+    point.alone_s = rounded(point.alone_s);
+    point.beside_s = rounded(point.beside_s);
+  }
+}
+void round(LaunchCost& cost) {
+  cost.seconds = rounded(cost.seconds);
+}
+void round(GemmTable& table) {
+  for (GemmPoint& point : table.points) point.seconds = rounded(point.seconds);
+}
+
 OpKind kind_named(const std::string& word) {
   for (int i = 0; i <= static_cast<int>(OpKind::host_sync); ++i)
     if (name(static_cast<OpKind>(i)) == word) return static_cast<OpKind>(i);
@@ -195,6 +214,7 @@ class Taker {
     const auto all = [&](const auto& from, auto& to, const char* tool, auto alike) {
       for (auto table : from) {
         table.provenance = measured(tool);
+        round(table);
         std::erase_if(to, [&](const auto& old) { return alike(old, table); });
         to.push_back(std::move(table));
       }
@@ -226,6 +246,7 @@ class Taker {
         [](const GemmTable& a, const GemmTable& b) { return a.dtype == b.dtype; });
     if (found.cards.attend_s.empty()) return;
     to.cards = found.cards;
+    for (double& seconds : to.cards.attend_s) seconds = rounded(seconds);
     to.cards.provenance = measured(
         "cplab calibrate: attend of 1 x 8192 tokens, 16 heads of 128, one GPU after the other, under load");
   }
