@@ -170,6 +170,7 @@ void write_record(TomlText& out, const Record& record) {
   out.heading("[calibration]");
   out.key("commit", record.commit);
   out.key("kernel_set", record.kernel_set);
+  out.key("kernels", record.kernels);
   out.key("gpu", record.gpu);
   out.key("gpus", record.gpus);
   out.key("driver", record.driver);
@@ -238,6 +239,7 @@ std::string difference(const Record& before, const Record& now) {
   };
   compare("commit", before.commit, now.commit);
   compare("kernel set", before.kernel_set, now.kernel_set);
+  compare("kernels", before.kernels, now.kernels);
   compare("GPU", before.gpu, now.gpu);
   compare("number of GPUs", std::to_string(before.gpus), std::to_string(now.gpus));
   return text;

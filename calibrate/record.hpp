@@ -12,6 +12,7 @@ namespace cplab::measure {
 struct Record {
   // With these a measurement is continued; where one differs it begins anew.
   std::string commit, kernel_set, gpu;  // kernel_set: core or full
+  std::string kernels;                  // a hash of the kernels of the build
   int gpus = 0;
   std::string driver, date;
   std::uint64_t seed = 1;

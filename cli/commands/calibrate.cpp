@@ -51,6 +51,7 @@ State state_for(const Arguments& arguments, const measure::Machine& machine, con
   State state;
   state.record.commit = commit();
   state.record.kernel_set = kernel_set();
+  if (const auto* compiled = kernels::cuda::compiled_kernels()) state.record.kernels = compiled->build_hash;
   state.record.gpu = machine.gpu;
   state.record.gpus = machine.gpus;
   state.record.driver = machine.driver;

@@ -19,6 +19,7 @@ measure::Record read_record(const Table& table) {
   measure::Record record;
   record.commit = table.text("commit");
   record.kernel_set = table.text("kernel_set");
+  record.kernels = table.text("kernels", "");
   record.gpu = table.text("gpu");
   record.gpus = static_cast<int>(std::clamp<std::int64_t>(table.integer("gpus"), 0, 1 << 20));
   record.driver = table.text("driver");

@@ -23,6 +23,7 @@ measure::Record record() {
   measure::Record record;
   record.commit = "abc";
   record.kernel_set = "core";
+  record.kernels = "0123";
   record.gpu = "a \"GPU\"";
   record.gpus = 2;
   record.driver = "1\\2";
@@ -256,6 +257,7 @@ TEST_CASE("the record comes back, and the file is one that simulate takes") {
   const std::string text = measure::hardware_text(base_machine("h200x4", made_up_machine()), written);
   const measure::Record read = parse_calibration(text, "x.toml").record;
   CHECK(read.gpu == written.gpu);
+  CHECK(read.kernels == "0123");
   CHECK(read.driver == written.driver);
   CHECK(read.seed == 7);
   CHECK(read.seconds == 12.5);
