@@ -173,6 +173,7 @@ void write_record(TomlText& out, const Record& record) {
   out.key("kernels", record.kernels);
   out.key("gpu", record.gpu);
   out.key("gpus", record.gpus);
+  out.key("base", record.base);
   out.key("driver", record.driver);
   out.key("date", record.date);
   out.key("seed", static_cast<std::int64_t>(record.seed));
@@ -241,6 +242,7 @@ std::string difference(const Record& before, const Record& now) {
   compare("kernel set", before.kernel_set, now.kernel_set);
   compare("kernels", before.kernels, now.kernels);
   compare("GPU", before.gpu, now.gpu);
+  compare("base", before.base, now.base);
   compare("number of GPUs", std::to_string(before.gpus), std::to_string(now.gpus));
   return text;
 }

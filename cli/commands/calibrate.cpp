@@ -57,16 +57,26 @@ State state_for(const Arguments& arguments, const measure::Machine& machine, con
   state.record.driver = machine.driver;
   state.record.date = measure::today();
   state.record.seed = seed_of(arguments);
+  state.record.base = arguments.text("base", "");
   if (std::optional<State> before = read_calibration(path)) {
-    const std::string other = machine.gpus > 0 ? difference(before->record, state.record) : "";
-    if (other.empty() && !arguments.has("base")) {
+    if (!arguments.has("base")) state.record.base = before->record.base;
+    if (machine.gpus == 0) {  // nothing is measured: only another base begins anew
+      measure::Record same = before->record;
+      same.base = state.record.base;
+      state.record = same;
+    }
+    const std::string other = difference(before->record, state.record);
+    if (other.empty()) {
       if (machine.gpus > 0)
         console.say(fmt::format("{}: goes on, {} parts are done", path, before->record.done.size()));
       return *std::move(before);
     }
-    console.say(path + ": begins anew: " + (other.empty() ? "--base is given" : other));
+    console.say(path + ": begins anew: " + other);
+    state.record.done.clear();
+    state.record.warnings.clear();
+    state.record.accuracy.clear();
   }
-  state.hardware = base_machine(arguments.text("base", ""), machine);
+  state.hardware = base_machine(state.record.base, machine);
   state.hardware.name = std::filesystem::path(path).stem().string();
   if (machine.gpus > 0) return state;
   state.record.gpu = state.hardware.gpu.name;

@@ -22,6 +22,7 @@ measure::Record read_record(const Table& table) {
   record.kernels = table.text("kernels", "");
   record.gpu = table.text("gpu");
   record.gpus = static_cast<int>(std::clamp<std::int64_t>(table.integer("gpus"), 0, 1 << 20));
+  record.base = table.text("base", "");
   record.driver = table.text("driver");
   record.date = table.text("date");
   record.seed = static_cast<std::uint64_t>(table.integer("seed"));
@@ -79,7 +80,7 @@ Hardware base_machine(const std::string& asked, const measure::Machine& machine)
       return parse_calibration(text, path).hardware;
     return read_hardware(path);
   }();
-  if (!base.kernels_of.empty())
+  if (!base.kernels_of.empty() && machine.gpus > 0)
     throw InputError("--base " + asked + ": times the kernels of " + base.kernels_of +
                      "; what is calibrated are those that run takes");
   return measure::assumed_machine(base, std::filesystem::path(path).filename().string(), machine);

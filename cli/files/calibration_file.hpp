@@ -17,7 +17,7 @@ measure::State parse_calibration(const std::string& text, const std::string& fil
 
 // What is not measured: the file `asked` (a path or a name of `list hardware`), else the shipped file of that
 // GPU that has the rates of our kernels, else its data sheet; all of it assumed. Throws InputError for a file
-// that times another library's kernels.
+// that times another library's kernels, where ours are to be measured (machine.gpus > 0).
 Hardware base_machine(const std::string& asked, const measure::Machine& machine);
 
 }  // namespace cplab

@@ -121,6 +121,29 @@ TEST_CASE("imports go into a file without a GPU, measured by the tool that is na
   CHECK(ring.code == 0);
 }
 
+TEST_CASE("the same command goes on with what the file has, another base begins anew") {
+  const TemporaryFolder folder;
+  const std::string out = folder.path("out.toml"),
+                    nccl = folder.write("n.json", nccl_tests("all_gather_perf", device(0, "a"), 4)),
+                    link = folder.write("l.json", nvbandwidth);
+  const auto call = [&](const std::string& base, const std::string& import) {
+    const ProgramResult result =
+        run_cplab({"calibrate", "--out", out, "--base", base, "--import", import, "--budget", "0"});
+    CAPTURE(result.err);
+    CHECK(result.code == 0);
+    CHECK(contains(result.err, "begins anew") == (base != "h200x4"));
+    const measure::State state = parse_calibration(read_file(out), out);
+    CHECK(state.record.base == base);
+    int measured = state.hardware.node.provenance.origin == Origin::measured ? 1 : 0;
+    for (const MessageTable& table : state.hardware.messages)
+      measured += table.provenance.origin == Origin::measured ? 1 : 0;
+    return measured;
+  };
+  CHECK(call("h200x4", nccl) == 1);
+  CHECK(call("h200x4", link) == 2);
+  CHECK(call("h100x8", nccl) == 1);
+}
+
 TEST_CASE("without a GPU a calibration says what is missing, and without a base what to name") {
   const TemporaryFolder folder;
   const std::string out = folder.path("out.toml");
