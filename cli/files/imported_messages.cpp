@@ -121,18 +121,19 @@ double fastest_of(const JsonNode& matrix) {
   return fastest;
 }
 
+// "NVIDIA H200" of "0: NVIDIA H200 (00000000:1B:00): (host)".
+std::string gpu_of(const std::string& listed) {
+  const std::size_t colon = listed.find(": "), begin = colon == std::string::npos ? 0 : colon + 2;
+  return listed.substr(begin, listed.find(" (", begin) - begin);
+}
+
 ImportedMessages of_nvbandwidth(const JsonNode& root) {
   ImportedMessages imported;
   imported.machine.date = measure::today();
   if (root.has("GPU Device list") && root.at("GPU Device list").is_array()) {
     const JsonNode devices = root.at("GPU Device list");
     imported.machine.gpus = static_cast<int>(devices.size());
-    // "0: NVIDIA H200 (00000000:1B:00): (host)"
-    if (devices.size() > 0) {
-      const std::string& first = devices.at(std::size_t{0}).text();
-      const std::size_t begin = std::min(first.find(": "), first.size() - 2) + 2;
-      imported.machine.gpu = first.substr(begin, first.find(" (", begin) - begin);
-    }
+    if (devices.size() > 0) imported.machine.gpu = gpu_of(devices.at(std::size_t{0}).text());
   }
   const JsonNode cases = root.at("testcases");
   for (std::size_t i = 0; i < cases.size(); ++i) {

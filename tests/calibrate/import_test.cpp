@@ -88,6 +88,12 @@ TEST_CASE("what cannot be used says why") {
   CHECK_THROWS_WITH_AS(
       import_messages(folder.write("b.json", nccl_tests("all_gather_perf", device(0, "a"), 8, 3))),
       doctest::Contains("wrong results"), JsonFileError);
+  // Lists and matrices that are something else are errors too, none of the program's.
+  for (const char* text :
+       {R"json({"nvbandwidth": {"GPU Device list": [""], "testcases": []}})json",
+        R"json({"nvbandwidth": {"GPU Device list": ["x"], "testcases": 1}})json",
+        R"json({"nvbandwidth": []})json", R"json({"nccl_version": 1, "results": []})json", "[]", "1"})
+    CHECK_THROWS_AS(import_messages(folder.write("d.json", text)), std::runtime_error);
   CHECK_THROWS_WITH_AS(import_messages(folder.write("c.json", "{\"results\": []}")),
                        doctest::Contains("nvbandwidth"), InputError);
 }
