@@ -123,7 +123,7 @@ void measure_cards(const Options& options, Measurement& into) {
       Load load(arena, options.l2_bytes, AttentionShape{1, 8192, 16, 128, false}, false);
       into.finer.cards.attend_s.push_back(
           seconds_of(bench, load, options.seed,
-                     {.sample_s = 0.1, .least = 2, .most = 400, .samples = 5, .settle_s = 1}));
+                     {.sample_s = 0.1, .least = 2, .most = 200, .samples = 5, .settle_s = 1}));
     });
   }
 }

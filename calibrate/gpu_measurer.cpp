@@ -71,7 +71,7 @@ class GpuMeasurer final : public Measurer {
       Load load(arena, machine_.l2_bytes, {1, 8192, 16, 128, false}, false);
       load.prepare(request_.seed, bench.stream());
       seconds = bench.typical([&](std::int64_t i, CudaStream stream) { load.queue(i, stream); },
-                              {.sample_s = 0.1, .least = 2, .most = 400, .samples = 5, .settle_s = 1});
+                              {.sample_s = 0.1, .least = 2, .most = 200, .samples = 5, .settle_s = 1});
     });
     return seconds;
   }

@@ -88,7 +88,7 @@ AttentionTable& table_of(std::vector<AttentionTable>& tables, const AttentionTab
 // clock.
 Effort effort_for(double seconds) {
   if (seconds < 0.1e-3) return {0.005, 10, 100, 5};
-  return {.sample_s = 0.1, .least = 2, .most = 400, .samples = 9, .settle_s = 1};
+  return {.sample_s = 0.1, .least = 2, .most = 200, .samples = 9, .settle_s = 1};
 }
 
 void measure_grid(const Options& options, const AttentionGrid& grid, Bench& bench, const DeviceMemory& arena,
