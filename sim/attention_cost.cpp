@@ -340,14 +340,9 @@ class Costs {
     return *best;
   }
 
+  // Rows that meet all keys of their segment are those of the full mask's table.
   KernelCost by_tiles(const Shape& shape, std::span<const Segment> segments) const {
     const auto causal = choose(ratios_, shape, true, 0), full = choose(ratios_, shape, false, 0);
-    const auto at = [&](const Choice<TileRatios>& choice) {
-      return [&shape, choice](double met) {
-        const TileRatio ratio = choice.table->at(met, shape.tiles);
-        return TileRatio{ratio.of_model, worst(ratio.origin, choice.floor)};
-      };
-    };
     double all_pairs = 0;
     for (const Segment& segment : segments) all_pairs += live_pairs(segment);
     KernelCost cost;
@@ -355,12 +350,18 @@ class Costs {
     for (const Segment& segment : segments) {
       const double pairs = live_pairs(segment);
       if (pairs <= 0) continue;
-      const double own_s = shape.tiles_s * pairs / all_pairs;
-      TableWalk(segment, false).read(at(causal), at(full), [&](const TileRatio& ratio, double weight) {
-        const double seconds = weight * own_s / ratio.of_model;
+      const double met = pairs / static_cast<double>(segment.q_count);
+      const double unmasked = rows_that_meet_all(segment);
+      const auto add = [&](const Choice<TileRatios>& choice, double weight) {
+        if (weight <= 0) return;
+        const TileRatio ratio = choice.table->at(met, shape.tiles);
+        const double seconds = weight * shape.tiles_s * pairs / all_pairs / ratio.of_model;
         cost.seconds += seconds;
-        cost.parts.add(squares ? ratio.origin : worst(ratio.origin, Origin::interpolated), seconds);
-      });
+        const Origin origin = worst(ratio.origin, choice.floor);
+        cost.parts.add(squares ? origin : worst(origin, Origin::interpolated), seconds);
+      };
+      add(causal, 1 - unmasked);
+      add(full, unmasked);
     }
     fill_waves(shape.tiles, cost);
     return cost;

@@ -40,6 +40,15 @@ inline double square_pairs(std::int64_t sequence, bool causal) {
   return causal ? s * (s + 1) / 2 : s * s;
 }
 
+// The share of a segment's query rows that meet all of its keys, between 0 where no more than one does, as in
+// a causal square, and 1 where all do.
+inline double rows_that_meet_all(const Segment& s) {
+  const std::int64_t first = s.right < 0 ? 0 : std::max<std::int64_t>(0, s.k_count - 1 - s.offset - s.right);
+  const std::int64_t last = s.left < 0 ? s.q_count - 1 : std::min(s.q_count - 1, s.left - s.offset);
+  if (first == 0 && last == s.q_count - 1) return 1;
+  return static_cast<double>(std::max<std::int64_t>(0, last - first)) / static_cast<double>(s.q_count - 1);
+}
+
 // Rows of one side, which are cut into tiles, and what they walk over on the other side: `met` of `reach`
 // rows, in the mean. unmasked: 1 where all are met; 0 where no more are than in a causal square, of which a
 // row meets (reach + 1) / 2. Between the two it is as if so much of it were unmasked and the rest a causal
