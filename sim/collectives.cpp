@@ -74,11 +74,13 @@ void Engine::begin_collective(std::uint32_t slot) {
     begin_stepwise(slot);
     return;
   }
-  Slowdowns::Entry slowed;
-  for (const OpRef member : collective.members)
-    if (const Slowdowns::Entry entry = contention_of(member, collective.most); entry.factor > slowed.factor) slowed = entry;
-  estimate.seconds *= slowed.factor;
-  if (slowed.factor > 1) estimate.origin = worst(estimate.origin, slowed.origin);
+  Multiprocessors::Contention slowed;
+  for (const OpRef member : collective.members) {
+    const auto of = contention_of(member, collective.most, estimate.seconds * us_per_s);
+    if (of.longer_us > slowed.longer_us) slowed = of;
+  }
+  estimate.seconds += slowed.longer_us / us_per_s;
+  if (slowed.longer_us > 0) estimate.origin = worst(estimate.origin, slowed.origin);
   for (const OpRef member : collective.members) time(member).origin = estimate.origin;
   flows_.timer(now_us() + estimate.seconds * us_per_s, token(TokenKind::collective, 0, slot));
 }

@@ -308,21 +308,22 @@ void Engine::launch(std::uint32_t slot) {
   ++lane(transfer.sender).moving[index_of(path_of(transfer))];
   const int from = static_cast<int>(transfer.sender.rank), to = static_cast<int>(transfer.receiver.rank);
   // What kernels beside it take from the whole message, its start-up included, it has to make up for here.
-  const Slowdowns::Entry slowed = contention_of(transfer.sender, static_cast<double>(transfer.bytes));
   std::uint64_t bytes = transfer.bytes;
-  if (slowed.factor > 1) {
-    const MessageCost& cost = message_cost(operation(transfer.sender), path_of(transfer), transfer.bytes);
-    bytes += static_cast<std::uint64_t>((slowed.factor - 1) * (static_cast<double>(transfer.bytes) +
-                                                               cost.startup_us * cost.cap_bytes_us));
+  const MessageCost& cost = message_cost(operation(transfer.sender), path_of(transfer), transfer.bytes);
+  const double alone_us = cost.startup_us + static_cast<double>(bytes) / cost.cap_bytes_us;
+  const auto slowed = contention_of(transfer.sender, static_cast<double>(bytes), alone_us);
+  if (slowed.longer_us > 0) {
+    bytes += static_cast<std::uint64_t>(slowed.longer_us * cost.cap_bytes_us);
     LaneRun& run = lane(transfer.sender);
     run.sent_origin = worst(run.sent_origin, slowed.origin);
   }
   flows_.flow(from, port(transfer.sender), to, fabric_.level(from, to), bytes, slot);
 }
 
-Slowdowns::Entry Engine::contention_of(OpRef ref, double bytes) const {
+Multiprocessors::Contention Engine::contention_of(OpRef ref, double bytes, double alone_us) {
   const Operation& op = operation(ref);
-  return gpus_[ref.rank].contention(contentions_, op.kind, op.transport, bytes);
+  return gpus_[ref.rank].contention(contentions_, {op.kind, op.transport, lane(ref).sms, bytes, alone_us},
+                                    now_us());
 }
 
 // As many as may move. The next higher rank first, as NCCL orders the rounds of a group, so that not all send

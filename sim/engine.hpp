@@ -153,8 +153,8 @@ class Engine {
   void post_exchange(OpRef ref);
   // The parts of one operation's messages to another, which match in their order.
   std::vector<MessagePart> parts_between(OpRef from, OpRef into) const;
-  // How much longer an operation's messages take beside what its GPU computes now.
-  Slowdowns::Entry contention_of(OpRef ref, double bytes) const;
+  // By how much an operation's messages take longer beside what its GPU computes now.
+  Multiprocessors::Contention contention_of(OpRef ref, double bytes, double alone_us);
   // What the parts that an operation sends to itself take: a copy on its lane.
   double local_copy_us(OpRef ref) const;
   double longer_by_us(const Transfer& transfer) const;

@@ -62,13 +62,17 @@ int Multiprocessors::held_alone() const {
   return sum;
 }
 
-Slowdowns::Entry Multiprocessors::contention(const Contentions& contentions, OpKind communication,
-                                             Transport transport, double bytes) const {
-  Slowdowns::Entry most;
+Multiprocessors::Contention Multiprocessors::contention(const Contentions& contentions, const Carried& message,
+                                                        double now_us) const {
+  Contention most;
   for (const Kernel& kernel : running_) {
     if (kernel.share <= 0) continue;
-    const Slowdowns::Entry entry = contentions.factor(communication, transport, kernel.kind, bytes);
-    if (entry.factor > most.factor) most = entry;
+    if (kernel.cost.shares && kernel.share <= sms_ - (message.sms + 1) / 2) continue;
+    const Slowdowns::Entry entry =
+        contentions.factor(message.kind, message.transport, kernel.kind, message.bytes);
+    const double longer_us =
+        std::min((entry.factor - 1) * message.alone_us, std::max(0.0, kernel.finish_us - now_us));
+    if (longer_us > most.longer_us) most = {longer_us, entry.origin};
   }
   return most;
 }

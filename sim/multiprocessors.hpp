@@ -83,9 +83,21 @@ class Multiprocessors {
                              double pressure, std::vector<Event>& events);
   void wake(double now_us, std::vector<Event>& events);
   double next_us() const { return next_us_; }
-  // How much longer communication of so many bytes takes beside the kernels that have multiprocessors now: the
-  // largest of their classes' factors.
-  Slowdowns::Entry contention(const Contentions&, OpKind communication, Transport, double bytes) const;
+  // By how much communication that takes `alone_us` and `sms` multiprocessors is longer beside the kernels that
+  // run now: by the largest of their classes' factors, but not for longer than that kernel still runs. Kernels
+  // that share their multiprocessors and leave half as many free as it takes do not hold it up (seen on H200s:
+  // 128 thread blocks do, 120 do not).
+  struct Contention {
+    double longer_us = 0;
+    Origin origin = Origin::measured;
+  };
+  struct Carried {
+    OpKind kind = OpKind::exchange;
+    Transport transport = Transport::nccl;
+    int sms = 0;
+    double bytes = 0, alone_us = 0;
+  };
+  Contention contention(const Contentions&, const Carried&, double now_us) const;
 
  private:
   struct Kernel {
