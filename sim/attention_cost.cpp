@@ -374,14 +374,16 @@ class Costs {
     std::vector<SegmentTiles> all;
     double tiles = 0;
     for (const TableWalk& walk : walks_of(segments, shape.by_key())) {
+      const TableWalk read = both_sides ? walk.on_both_sides() : walk;
+      const double more = walk.met / read.met;
       all.push_back({.tiles = blocks_of(walk.rows(), shape.heads, std::max(tile_rows, 1)),
-                     .walk = both_sides ? walk.on_both_sides() : walk,
+                     .walk = read,
                      .causal = causal.table,
                      .full = full.table,
                      .causal_floor = causal.floor,
                      .full_floor = full.floor,
-                     .causal_scale = scale_of(*causal.table->table, shape),
-                     .full_scale = scale_of(*full.table->table, shape)});
+                     .causal_scale = more * scale_of(*causal.table->table, shape),
+                     .full_scale = more * scale_of(*full.table->table, shape)});
       tiles += all.back().tiles;
     }
     KernelCost cost;

@@ -75,7 +75,7 @@ ClockLift settled_lift(const Plan& plan, const Hardware& hardware, const Timelin
     longest_s = use.attention_s;
     gain = attention_speed(burst, use.head_size, lift.by_rank.back());
   }
-  constexpr double worth = 1.002;
+  constexpr double worth = 1.0005;
   return gain < worth ? ClockLift() : lift;
 }
 

@@ -58,10 +58,9 @@ void Engine::begin_collective(std::uint32_t slot) {
     estimate = bounded_by_link(hardware_, *choice.table, bytes, estimate);
     estimate.origin = worst(estimate.origin, choice.origin_floor);
     if (!collective.even) estimate.origin = worst(estimate.origin, Origin::extrapolated);
-    if (const double longer_us = carried_longer_us(collective, points); longer_us > 0) {
-      estimate.seconds += longer_us / us_per_s;
-      estimate.origin = worst(estimate.origin, Origin::interpolated);
-    }
+    bool in_pieces = false;
+    estimate.seconds += carried_longer_us(collective, points, in_pieces) / us_per_s;
+    if (in_pieces) estimate.origin = worst(estimate.origin, Origin::interpolated);
   } else if (op.kind == OpKind::barrier) {
     // A tree of messages without data: one start-up a level.
     const MessageCost& cost = message_cost(op, group_paths_[op.group].widest, 1);
@@ -99,13 +98,15 @@ double Engine::member_longer_us(const Collective& collective, std::size_t member
          us_per_s;
 }
 
-double Engine::carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points) const {
+double Engine::carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points,
+                                 bool& in_pieces) const {
   if (collective.kind != OpKind::all_gather && collective.kind != OpKind::all_to_all) return 0;
   double longest_us = 0, local_us = 0;
   for (std::size_t m = 0; m < collective.members.size(); ++m) {
     longest_us = std::max(longest_us, member_longer_us(collective, m, points));
     local_us = std::max(local_us, local_copy_us(collective.members[m]));
   }
+  in_pieces = longest_us > 0;
   // A gather of one piece from each member is one call of the library, which moves the member's own part too.
   const bool one_call = collective.kind == OpKind::all_gather && longest_us == 0 &&
                         operation(collective.trigger).transport == Transport::nccl;
@@ -219,7 +220,14 @@ void Engine::begin_pairs(std::uint32_t slot) {
     for (std::size_t to = 0; to < n; ++to)
       bytes[static_cast<std::size_t>(path_of(collective.members[m], collective.members[to]))] +=
           collective.pairs[m * n + to];
-    const double startup_us = prepare_member(collective, collective.members[m], bytes);
+    double startup_us = prepare_member(collective, collective.members[m], bytes);
+    if (collective.kind == OpKind::all_gather || collective.kind == OpKind::all_to_all) {
+      const Operation& op = operation(collective.members[m]);
+      const MessageChoice choice =
+          find_flow(hardware_, use_of(op, group_paths_[op.group].widest, static_cast<double>(bytes[0] + bytes[1])));
+      startup_us += local_copy_us(collective.members[m]) +
+                    member_longer_us(collective, m, choice.table->points);
+    }
     for (std::size_t distance = 1; distance < n; ++distance) {
       const auto to = static_cast<std::uint32_t>((m + distance) % n);
       if (const std::uint64_t size = collective.pairs[m * n + to]; size > 0)

