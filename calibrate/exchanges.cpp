@@ -52,8 +52,8 @@ class Overlap {
  public:
   Overlap(Bench& bench, const Load& attention) : bench_(bench), attention_(attention) {}
 
-  // Seconds of one exchange, the slowest rank's, beside so many calls of attention; `covered`: none lasted
-  // longer than its attention.
+  // Seconds of one exchange, of the rank that comes to it last, beside so many calls of attention; `covered`:
+  // none lasted longer than its attention.
   double sample(const Bench::Queue& exchange, int calls, bool& covered) {
     Team& team = bench_.team();
     team.meet();
@@ -76,11 +76,13 @@ class Overlap {
     std::vector<double> seconds;
     double late = 0;
     for (const Turn& turn : turns_) {
-      seconds.push_back(elapsed_s(turn.begin, turn.end));
+      // The rank that comes last waits for nobody: attention before this turn has ended at other times on
+      // others.
+      seconds.push_back(-team.largest(bench_.rank(), -elapsed_s(turn.begin, turn.end)));
       late = std::max(late, elapsed_s(turn.done, turn.end));
     }
     covered = team.largest(bench_.rank(), late) <= 0;
-    return team.largest(bench_.rank(), median(std::move(seconds)));
+    return median(std::move(seconds));
   }
 
  private:
