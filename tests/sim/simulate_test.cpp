@@ -55,6 +55,27 @@ bool same_bits(const Timeline& a, const Timeline& b) {
 
 }  // namespace
 
+TEST_CASE("a kernel of several origins counts under each by its time, and is called by that of most of it") {
+  HandPlan p(1);
+  p.kernel(0, 0, 100e-6);
+  const auto cost = [](const Plan&, const CallConverter&, const Operation&) {
+    KernelCost both;
+    both.seconds = 100e-6;
+    both.origin = Origin::measured;
+    both.parts.add(Origin::measured, 90e-6);
+    both.parts.add(Origin::assumed, 10e-6);
+    return both;
+  };
+  const Simulation s = simulate(p.plan, hand_machine(1), {}, cost);
+  CHECK(s.timeline.ranks[0][0].origin == Origin::measured);
+  for (const OriginSeconds& sum : {s.busy, s.critical}) {  // shares are floats: 1e-6
+    CHECK(us(sum.of(Origin::measured)) == doctest::Approx(90).epsilon(1e-6));
+    CHECK(us(sum.of(Origin::assumed)) == doctest::Approx(10).epsilon(1e-6));
+  }
+  const double low = 90 * band(Origin::measured).low + 10 * band(Origin::assumed).low;
+  CHECK(us(s.low_s) == doctest::Approx(low).epsilon(1e-6));
+}
+
 TEST_CASE("the same arguments give the same bits, whatever was simulated in between") {
   const HandPlan p = uneven_ring(12, 12);
   const Hardware hardware = slow_host(4);
