@@ -257,8 +257,40 @@ std::vector<TokenRun> at_stride(std::span<const TokenRun> runs, std::int64_t str
 
 }  // namespace
 
+namespace {
+
+bool same_tokens(const TokenRun& a, const TokenRun& b) {
+  return a.sequence == b.sequence && a.rows == b.rows && a.valid == b.valid && a.position == b.position &&
+         a.stride == b.stride;
+}
+
+// The runs with neighbours as one where both rows and tokens go on.
+std::vector<TokenRun> with_neighbours_joined(std::span<const TokenRun> runs) {
+  std::vector<TokenRun> joined;
+  for (const TokenRun& run : runs) {
+    TokenRun* last = joined.empty() ? nullptr : &joined.back();
+    const bool goes_on = last && last->sequence == run.sequence && last->valid == last->rows &&
+                         run.valid > 0 && last->stride == run.stride && last->row_step == run.row_step &&
+                         last->position + last->rows * last->stride == run.position &&
+                         last->row + last->rows * last->row_step == run.row;
+    if (!goes_on) {
+      joined.push_back(run);
+      continue;
+    }
+    last->rows += run.rows;
+    last->valid += run.valid;
+  }
+  return joined;
+}
+
+}  // namespace
+
+// A member's queries and its own keys: chunks that follow each other, as the two in the middle of a zigzag do
+// (on one rank all), are one band of a window, not three.
 Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible, Take take) {
-  return tile_of<Tile>(q, k, visible, take);
+  if (!std::equal(q.begin(), q.end(), k.begin(), k.end(), same_tokens))
+    return tile_of<Tile>(q, k, visible, take);
+  return tile_of<Tile>(with_neighbours_joined(q), with_neighbours_joined(k), visible, take);
 }
 
 std::vector<TokenRun> runs_within(std::span<const TokenRun> runs, const Rows& rows) {
