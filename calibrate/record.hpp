@@ -13,7 +13,7 @@ struct Record {
   // With these a measurement is continued; where one differs it begins anew.
   std::string commit, kernel_set, gpu;  // kernel_set: core or full
   std::string kernels;                  // a hash of the kernels of the build
-  std::string base;  // as --base names it; empty: found by the GPU's name
+  std::string base;                     // as --base names it; empty: found by the GPU's name
   int gpus = 0;
   std::string driver, date;
   std::uint64_t seed = 1;

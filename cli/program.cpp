@@ -133,7 +133,9 @@ const std::vector<Command>& commands() {
         choose,
         choices,
         {"graph", "", "of a GPU: the whole plan as one CUDA graph"},
-        {"warmup", "N", "iterations that are not measured (default on a GPU 5 and 0.4 s, until clocks have settled; on a CPU 1)"},
+        {"warmup", "N",
+         "iterations that are not measured (default on a GPU 5 and 0.4 s, until clocks have settled; on a "
+         "CPU 1)"},
         {"iterations", "N", "measured iterations (default 20 on a GPU, 3 on a CPU)"}},
        command_run,
        true,

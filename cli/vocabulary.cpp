@@ -77,7 +77,7 @@ std::string in_quotes(const std::string& word) {
 bool is_of_hardware(std::string_view section, const std::vector<std::string>& legal) {
   if (section.empty()) return std::find(legal.begin(), legal.end(), "gpu") != legal.end();
   const std::string_view first = section.substr(0, section.find_first_of(".["));
-  constexpr std::array sections{"gpu",    "node",    "network",      "host",      "fixed",
+  constexpr std::array sections{"gpu",    "node",    "network",      "host",  "fixed",
                                 "kernel", "message", "interference", "beside"};
   return std::find(sections.begin(), sections.end(), first) != sections.end();
 }

@@ -26,16 +26,16 @@ std::int64_t count_contiguous_pieces(const RankPlan&, const View&, DType nominal
 // the same bytes. Nothing is cut twice, so the runs are as few as the lists allow.
 void cut_alike(std::vector<std::vector<Piece>>& lists);
 
-// `count` pieces of `bytes` each, one after another at these distances at either end of a message: what a copy engine
-// moves in one call (cudaMemcpy2DAsync).
+// `count` pieces of `bytes` each, one after another at these distances at either end of a message: what a
+// copy engine moves in one call (cudaMemcpy2DAsync).
 struct StridedPieces {
   std::int64_t from = 0, into = 0, bytes = 0, count = 1, from_stride = 0, into_stride = 0;
   bool operator==(const StridedPieces&) const = default;
 };
 constexpr std::int64_t most_stride = (std::int64_t{1} << 31) - 1;  // of such a call
 
-// Two lists that cut_alike has cut, in their order; neighbours of one length at one distance, at least the length and
-// at most most_stride, are taken together.
+// Two lists that cut_alike has cut, in their order; neighbours of one length at one distance, at least the
+// length and at most most_stride, are taken together.
 std::vector<StridedPieces> strided_pieces(const std::vector<Piece>& from, const std::vector<Piece>& into);
 
 }  // namespace cplab

@@ -11,7 +11,8 @@ namespace cplab {
 // Number of (query, key) pairs that a segment makes visible.
 double live_pairs(const Segment&);
 
-// The same pairs without the rows at either end that are in none: of a window between two chunks a few rows of each.
+// The same pairs without the rows at either end that are in none: of a window between two chunks a few rows
+// of each.
 Segment live_part(const Segment&);
 
 // Of one visible pair and query head: attend 2(D+E), attend_backward 2(3D+2E) (Dao 2023, arXiv 2307.08691:

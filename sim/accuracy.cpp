@@ -23,7 +23,8 @@ std::string accuracy_kind(const Scenario& scenario) {
 const KindAccuracy* accuracy_of(const std::vector<KindAccuracy>& all, const Scenario& scenario) {
   if (all.empty()) return nullptr;
   const std::string kind = accuracy_kind(scenario);
-  const auto own = std::find_if(all.begin(), all.end(), [&](const KindAccuracy& k) { return k.kind == kind; });
+  const auto own =
+      std::find_if(all.begin(), all.end(), [&](const KindAccuracy& k) { return k.kind == kind; });
   if (own != all.end()) return &*own;
   return &*std::max_element(all.begin(), all.end(), [](const KindAccuracy& a, const KindAccuracy& b) {
     return a.half_width < b.half_width;

@@ -1,4 +1,5 @@
-// How far predictions of one kind were off on runs that had no part in the model, and the band that follows from it.
+// How far predictions of one kind were off on runs that had no part in the model, and the band that follows
+// from it.
 #pragma once
 
 #include <string>
@@ -17,8 +18,8 @@ struct KindAccuracy {
   double half_width = 0;   // the 90 % quantile of |e|
 };
 
-// The kind that a scenario is held against: one_gpu; of linear attention lasp (a chain of ranks) or scan; packed, window,
-// batch; else the algorithm.
+// The kind that a scenario is held against: one_gpu; of linear attention lasp (a chain of ranks) or scan;
+// packed, window, batch; else the algorithm.
 std::string accuracy_kind(const Scenario&);
 
 // Of its kind; of a kind that was never held out the least accurate one. Null: nothing was.

@@ -103,14 +103,14 @@ class Costs {
       add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu.copy_bytes_s, cost);
       cost.parts = {};
     }
+    if (cost.parts.total() <= 0) cost.parts.add(cost.origin, cost.seconds);
     if (const double lift = lift_.of(calls.plan().rank); lift > 0) {
       const double speed = attention_speed(hardware_.burst, shape.head_size, lift);
       cost.seconds /= speed;
-      cost.origin = worst(cost.origin, hardware_.burst.provenance.origin);
-      cost.parts.scale(1 / speed);
-      cost.parts.raise(hardware_.burst.provenance.origin);
+      // So much of the time as the clock makes up is known no better than how far it rises.
+      cost.parts.scale(1 / (speed * speed));
+      cost.parts.add(hardware_.burst.provenance.origin, cost.seconds * (1 - 1 / speed));
     }
-    if (cost.parts.total() <= 0) cost.parts.add(cost.origin, cost.seconds);
     // Rows that kernels for Hopper merge or add to one by one are in the model of their tiles, where there is
     // one.
     const bool modelled = variant.family == KernelFamily::hopper && variant.tiles_s > 0;

@@ -35,8 +35,8 @@ Use use_of(const RankPlan& rank, const std::vector<OperationTime>& times) {
   return use;
 }
 
-// The lift at which attention, faster by it, takes the share of the time that leaves it this lift. The share falls as
-// the lift rises and the lift as the share rises, so there is one.
+// The lift at which attention, faster by it, takes the share of the time that leaves it this lift. The share
+// falls as the lift rises and the lift as the share rises, so there is one.
 double lift_of(const BurstSpec& burst, const Use& use, double whole_s) {
   double low = 0, high = 1;
   for (int halvings = 0; halvings < 40; ++halvings) {
@@ -57,7 +57,8 @@ ClockLift highest_clock(std::size_t ranks) {
 
 double attention_speed(const BurstSpec& burst, std::int64_t head_size, double lift) {
   constexpr std::int64_t small_head = 64;
-  const double highest = head_size <= small_head ? std::min(burst.speed, burst.small_heads_speed) : burst.speed;
+  const double highest =
+      head_size <= small_head ? std::min(burst.speed, burst.small_heads_speed) : burst.speed;
   return 1 + lift * (highest - 1);
 }
 

@@ -223,10 +223,10 @@ void Engine::begin_pairs(std::uint32_t slot) {
     double startup_us = prepare_member(collective, collective.members[m], bytes);
     if (collective.kind == OpKind::all_gather || collective.kind == OpKind::all_to_all) {
       const Operation& op = operation(collective.members[m]);
-      const MessageChoice choice =
-          find_flow(hardware_, use_of(op, group_paths_[op.group].widest, static_cast<double>(bytes[0] + bytes[1])));
-      startup_us += local_copy_us(collective.members[m]) +
-                    member_longer_us(collective, m, choice.table->points);
+      const MessageChoice choice = find_flow(
+          hardware_, use_of(op, group_paths_[op.group].widest, static_cast<double>(bytes[0] + bytes[1])));
+      startup_us +=
+          local_copy_us(collective.members[m]) + member_longer_us(collective, m, choice.table->points);
     }
     for (std::size_t distance = 1; distance < n; ++distance) {
       const auto to = static_cast<std::uint32_t>((m + distance) % n);

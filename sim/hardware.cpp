@@ -333,9 +333,8 @@ std::vector<HardwareError> faults_of(const Hardware& hardware) {
     });
   attempt(faults, [&] { require_range(hardware.burst.seconds, 0, 100, " s", "burst", "seconds"); });
   attempt(faults, [&] { require_range(hardware.burst.speed, 1, 10, "", "burst", "speed"); });
-  attempt(faults, [&] {
-    require_range(hardware.burst.small_heads_speed, 1, 10, "", "burst", "small_heads_speed");
-  });
+  attempt(faults,
+          [&] { require_range(hardware.burst.small_heads_speed, 1, 10, "", "burst", "small_heads_speed"); });
   attempt(faults, [&] { require_range(hardware.burst.share, 0, 0.99, "", "burst", "share"); });
   attempt(faults, [&] { require(host.run_ahead >= 1, "host", "run_ahead", "must be at least 1"); });
   check_each(faults, hardware.kernels, check_kernel);

@@ -133,8 +133,8 @@ struct ElementwiseSpec {
 };
 
 // A GPU that was idle runs at its highest clock at first. After so long under load its power limit, which is
-// a mean over time, bounds the clock; attention at its highest clock is `speed` times as fast as attention alone
-// after that. Where attention takes at most `share` of the time, the clock does not fall (clocks.hpp).
+// a mean over time, bounds the clock; attention at its highest clock is `speed` times as fast as attention
+// alone after that. Where attention takes at most `share` of the time, the clock does not fall (clocks.hpp).
 struct BurstSpec {
   double seconds = 0;  // 0: the file does not say
   double speed = 1;

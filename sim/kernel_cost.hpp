@@ -34,15 +34,16 @@ double point_flops(const KernelTable&, const KernelPoint&);
 // (converter.plan() is the rank). May throw HardwareError.
 using KernelCostFunction = std::function<KernelCost(const Plan&, const CallConverter&, const Operation&)>;
 
-// The standard function; `hardware` must outlive it. `lift`: the clocks of the ranks' GPUs. It remembers shapes: one thread at a time. Formula:
+// The standard function; `hardware` must outlive it. `lift`: the clocks of the ranks' GPUs. It remembers
+// shapes: one thread at a time. Formula:
 //
 // attend, attend_backward of a kernel of ours whose family has tables: the time that the model of tiles gives
 // the call (kernels/choice/choose.hpp: the tiles that the launch cuts, and what rows that are merged,
 // added or stored one by one take), divided by how fast the model is at the points of the tables, model over
 // measured. This ratio is interpolated linearly in log(keys per query row), and at equal keys in log(tiles),
 // held constant outside the points; segments count by their live pairs. A point comes out exactly.
-// Of another family's or a library's tables: whole waves of tiles (wave_times.hpp); those of another number of
-// multiprocessors by their own waves. Which mask's table: by how many of the other side's rows are met
+// Of another family's or a library's tables: whole waves of tiles (wave_times.hpp); those of another number
+// of multiprocessors by their own waves. Which mask's table: by how many of the other side's rows are met
 // (table_walk.hpp).
 // A backward of ours whose dq another launch rounds takes a cast's time more. What is not a measured point
 // takes no less than the bytes of the rows that its segments name at gpu.copy_bytes_s.

@@ -62,8 +62,8 @@ int Multiprocessors::held_alone() const {
   return sum;
 }
 
-Multiprocessors::Contention Multiprocessors::contention(const Contentions& contentions, const Carried& message,
-                                                        double now_us) const {
+Multiprocessors::Contention Multiprocessors::contention(const Contentions& contentions,
+                                                        const Carried& message, double now_us) const {
   Contention most;
   for (const Kernel& kernel : running_) {
     if (kernel.share <= 0) continue;
@@ -197,8 +197,8 @@ void Multiprocessors::assign(double now_us, std::uint32_t cause, std::vector<Eve
     free -= next.sms;
     place(next, cause, events);
   }
-  // What a kernel may take more: all that compute leaves, and unless it shares them, only what is not kept for
-  // communication.
+  // What a kernel may take more: all that compute leaves, and unless it shares them, only what is not kept
+  // for communication.
   const auto room_for = [&](const Kernel& kernel) {
     const int left = sms_ - held_by_compute();
     return kernel.cost.shares ? left : std::min(left, std::min(free, compute_limit() - held_alone()));

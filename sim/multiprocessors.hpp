@@ -2,8 +2,8 @@
 // microseconds.
 //
 // - A communication kernel takes its multiprocessors at once if they are free, else it waits (in order) and
-//   compute makes room; it holds them until it is released. Kernels that share their multiprocessors with it are
-//   not in its way, nor is it in theirs.
+//   compute makes room; it holds them until it is released. Kernels that share their multiprocessors with it
+//   are not in its way, nor is it in theirs.
 // - Compute may hold all but max(reserved, held and awaited by communication). Kernels are served in the
 //   order in which they were submitted, each up to what its thread blocks fill; what the earlier leave, the
 //   later take: two lanes overlap at the tails of kernels and where a kernel does not fill the GPU.
@@ -83,10 +83,10 @@ class Multiprocessors {
                              double pressure, std::vector<Event>& events);
   void wake(double now_us, std::vector<Event>& events);
   double next_us() const { return next_us_; }
-  // By how much communication that takes `alone_us` and `sms` multiprocessors is longer beside the kernels that
-  // run now: by the largest of their classes' factors, but not for longer than that kernel still runs. Kernels
-  // that share their multiprocessors and leave half as many free as it takes do not hold it up (seen on H200s:
-  // 128 thread blocks do, 120 do not).
+  // By how much communication that takes `alone_us` and `sms` multiprocessors is longer beside the kernels
+  // that run now: by the largest of their classes' factors, but not for longer than that kernel still runs.
+  // Kernels that share their multiprocessors and leave half as many free as it takes do not hold it up (seen
+  // on H200s: 128 thread blocks do, 120 do not).
   struct Contention {
     double longer_us = 0;
     Origin origin = Origin::measured;

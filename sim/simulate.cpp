@@ -32,8 +32,8 @@ Band band(Origin origin) {
 }
 
 Band held_out_band(const KindAccuracy& known, double assumed_share, double time_s) {
-  const double half =
-      known.half_width + assumed_share * (band(Origin::assumed).high - 1) + few_us_s / std::max(time_s, few_us_s);
+  const double half = known.half_width + assumed_share * (band(Origin::assumed).high - 1) +
+                      few_us_s / std::max(time_s, few_us_s);
   return {std::max(0.0, 1 - half), 1 + half};
 }
 
@@ -218,8 +218,8 @@ Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOp
 
 Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options) {
   if (options.iteration > 0 && hardware.burst.seconds > 0) {
-    Simulation burst = simulate(plan, hardware, options,
-                                standard_kernel_cost(hardware, highest_clock(plan.ranks.size())));
+    Simulation burst =
+        simulate(plan, hardware, options, standard_kernel_cost(hardware, highest_clock(plan.ranks.size())));
     if (static_cast<double>(options.iteration) * burst.time_s <= hardware.burst.seconds) return burst;
   }
   Simulation settled = simulate(plan, hardware, options, standard_kernel_cost(hardware));

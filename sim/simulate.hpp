@@ -80,8 +80,8 @@ struct StalledError : std::runtime_error {
 Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options,
                     const KernelCostFunction& kernel_cost);
 // With standard_kernel_cost(hardware): at the highest clock, if with that iterations 1 to options.iteration
-// take no longer than hardware.burst.seconds; else of GPUs long under load, twice where what they do beside attention
-// leaves it a higher clock (settled_lift).
+// take no longer than hardware.burst.seconds; else of GPUs long under load, twice where what they do beside
+// attention leaves it a higher clock (settled_lift).
 Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options = {});
 
 }  // namespace cplab

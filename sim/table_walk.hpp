@@ -71,8 +71,8 @@ struct TableWalk {
 
   std::int64_t rows() const { return end - begin; }
 
-  // As tables count that go by the mean of the rows of both sides (KernelTable::both_sides): at the rate of that mean,
-  // and so as many times longer as more is walked over.
+  // As tables count that go by the mean of the rows of both sides (KernelTable::both_sides): at the rate of
+  // that mean, and so as many times longer as more is walked over.
   TableWalk on_both_sides() const {
     TableWalk walk = *this;
     const auto own = static_cast<double>(rows()), other = static_cast<double>(other_end - other_begin);

@@ -43,7 +43,8 @@ GpuMessages::GpuMessages(const Plan& plan, std::vector<std::unique_ptr<GpuRank>>
     }
     for (const StridedPieces& some : strided_pieces(planned.from, planned.into)) {
       message.blocks.push_back({source + some.from, target + some.into, static_cast<std::size_t>(some.bytes),
-                                static_cast<std::size_t>(some.count), static_cast<std::size_t>(some.from_stride),
+                                static_cast<std::size_t>(some.count),
+                                static_cast<std::size_t>(some.from_stride),
                                 static_cast<std::size_t>(some.into_stride)});
     }
   }

@@ -65,8 +65,8 @@ TileCosts same_costs(const Rates& rates, double of_128_keys) {
 namespace {
 
 // The part of a side's rows that some segment names.
-double share_of_rows(std::span<const Segment> segments, std::int64_t Segment::*begin, std::int64_t Segment::*count,
-                     std::int64_t all) {
+double share_of_rows(std::span<const Segment> segments, std::int64_t Segment::*begin,
+                     std::int64_t Segment::*count, std::int64_t all) {
   std::vector<std::pair<std::int64_t, std::int64_t>> runs;
   for (const Segment& segment : segments) runs.emplace_back(segment.*begin, segment.*begin + segment.*count);
   std::sort(runs.begin(), runs.end());

@@ -27,8 +27,8 @@ double hopper_backward_flop_us(const HeadSizes& sizes, const Rates& rates);
 // Tiles of every height cost the same.
 TileCosts same_costs(const Rates& rates, double of_128_keys);
 
-// us for what a call reads and writes once, in rows that its segments name, at the bandwidth of memory; for q, k, v and
-// dout of a backward alone.
+// us for what a call reads and writes once, in rows that its segments name, at the bandwidth of memory; for
+// q, k, v and dout of a backward alone.
 double memory_us(const Attend& call, const Rates& rates);
 double memory_us(const AttendBackward& call, const Rates& rates);
 double inputs_us(const AttendBackward& call, const Rates& rates);

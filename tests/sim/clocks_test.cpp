@@ -51,7 +51,8 @@ TEST_CASE("up to its share of the time attention has the highest clock") {
 }
 
 TEST_CASE("between, the lift is the one whose own speed leaves it that share") {
-  // Attention of 12 at lift 1/2 takes 12 / 1.1 = 10.909; beside 3.6364 that is 3/4 of the time, half way between 1/2 and 1.
+  // Attention of 12 at lift 1/2 takes 12 / 1.1 = 10.909; beside 3.6364 that is 3/4 of the time, half way
+  // between 1/2 and 1.
   Fixture f(128);
   CHECK(f.lift(12, 15.6364) == doctest::Approx(0.5).epsilon(1e-4));
   // With heads of 64 it is 12 / 1.05 = 11.4286, and 3.8095 beside it.

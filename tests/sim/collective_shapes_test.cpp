@@ -76,7 +76,8 @@ double time_us(const HandPlan& p, const Hardware& hardware) {
 
 }  // namespace
 
-TEST_CASE("the parts of a collective that a library sums or gathers add up; those of messages go one by one") {
+TEST_CASE(
+    "the parts of a collective that a library sums or gathers add up; those of messages go one by one") {
   // 3 MB leave each rank. By curve 100 for each MB and 100 at least; by flows 20 + 3 * 20.
   const auto time = [](OpKind kind, bool by_curve, const Bytes& parts) {
     Hardware hardware = hand_machine(4);
@@ -91,8 +92,8 @@ TEST_CASE("the parts of a collective that a library sums or gathers add up; thos
   }
   CHECK(near(time(OpKind::all_gather, true, one), 300));
   CHECK(near(time(OpKind::all_gather, true, two), 300));
-  // To each of three peers 0.1, 0.2, 0.1, 0.5 and 0.1 MB: 100 each but 150 for 1.5 MB of them together; and the
-  // member's own MB is copied on its GPU, read and written at 1 TB/s: 2.
+  // To each of three peers 0.1, 0.2, 0.1, 0.5 and 0.1 MB: 100 each but 150 for 1.5 MB of them together; and
+  // the member's own MB is copied on its GPU, read and written at 1 TB/s: 2.
   CHECK(near(time(OpKind::all_gather, true, five), 4 * 100 + 150 + 2));
   CHECK(near(time(OpKind::all_to_all, true, one), 300 + 2));
   CHECK(near(time(OpKind::all_to_all, true, two), 2 * 150 + 2));
@@ -104,8 +105,8 @@ TEST_CASE("the parts of a collective that a library sums or gathers add up; thos
 }
 
 TEST_CASE("the messages of the member that sends most decide where parts are uneven") {
-  // Member r gives r + 1 times 100 kB to everybody, in one part or in r + 1: member 3 sends 3 * 400 kB, in four
-  // parts with a start-up each, and copies 400 kB on its own GPU at 1 TB/s read plus written.
+  // Member r gives r + 1 times 100 kB to everybody, in one part or in r + 1: member 3 sends 3 * 400 kB, in
+  // four parts with a start-up each, and copies 400 kB on its own GPU at 1 TB/s read plus written.
   for (const OpKind kind : {OpKind::all_gather, OpKind::all_to_all}) {
     HandPlan split(4);
     for (int r = 0; r < 4; ++r) {
@@ -150,9 +151,10 @@ TEST_CASE("each kind's own conditions give its curve back") {
           const Simulation s = run(p, hardware);
           CAPTURE(name(c.kind));
           CAPTURE(bytes);
-          // What a member gives itself is copied on its GPU, but for a gather of NCCL: read and written at 1 TB/s.
-          const bool copies = c.kind == OpKind::all_to_all ||
-                              (c.kind == OpKind::all_gather && transport == Transport::copy);
+          // What a member gives itself is copied on its GPU, but for a gather of NCCL: read and written at 1
+          // TB/s.
+          const bool copies =
+              c.kind == OpKind::all_to_all || (c.kind == OpKind::all_gather && transport == Transport::copy);
           CHECK(near(s.time_s, seconds + (copies ? 2 * bytes / c.wire_of_whole / 1e12 : 0)));
           CHECK(s.timeline.ranks[1][0].origin == (between ? Origin::interpolated : Origin::measured));
         }

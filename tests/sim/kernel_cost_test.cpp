@@ -275,7 +275,8 @@ TEST_CASE("attention is faster at the highest clock, unless its table was measur
     return standard_kernel_cost(tiles.f.hardware, {{lift}})(tiles.f.plan, calls, tiles.op).seconds;
   };
   CHECK(near(seconds(1), 100e-6));  // the file says nothing of clocks
-  tiles.f.hardware.burst = {.seconds = 0.05, .speed = 1.25, .small_heads_speed = 1.25, .share = 0, .provenance = {}};
+  tiles.f.hardware.burst = {
+      .seconds = 0.05, .speed = 1.25, .small_heads_speed = 1.25, .share = 0, .provenance = {}};
   CHECK(near(seconds(1), 80e-6));
   CHECK(near(seconds(0.4), 100e-6 / 1.1));
   CHECK(near(seconds(0), 100e-6));

@@ -72,8 +72,7 @@ class GeneralForward final : public AttendFamily {
     std::vector<double> times = walked_blocks(chosen.work, false, general_tile_rows);
     multiply(times, general_costs(head_sizes(call.q, call.v), call.q.dtype, rates).forward);
     const double tiles = in_order_us(std::move(times), call.q.heads, forward_blocks, options.sms);
-    return {us * (rates[Rate::launch_us] + tiles),
-            us * (rates[Rate::launch_us] + memory_us(call, rates))};
+    return {us * (rates[Rate::launch_us] + tiles), us * (rates[Rate::launch_us] + memory_us(call, rates))};
   }
 
   double flop_us(const AttendVariant& variant, const Rates& rates) const override {

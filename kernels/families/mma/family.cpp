@@ -86,8 +86,7 @@ class MmaForward final : public AttendFamily {
                         .sms = options.sms};
     const double tiles =
         makespan_us(chosen.work, same_costs(rates, cost), walk, false, {.longest_first = true});
-    return {us * (rates[Rate::launch_us] + tiles),
-            us * (rates[Rate::launch_us] + memory_us(call, rates))};
+    return {us * (rates[Rate::launch_us] + tiles), us * (rates[Rate::launch_us] + memory_us(call, rates))};
   }
 
   double flop_us(const AttendVariant& variant, const Rates& rates) const override {
