@@ -86,13 +86,17 @@ void Engine::begin_collective(std::uint32_t slot) {
 
 // Of the messages to the next member, which are as those to every other one.
 double Engine::member_longer_us(const Collective& collective, std::size_t member,
-                                const std::vector<CurvePoint>& points) const {
+                                const std::vector<CurvePoint>& points, bool& by_library) const {
   const std::size_t n = collective.members.size();
   const OpRef ref = collective.members[member];
   const Operation& op = operation(ref);
   const DType nominal = plan_.scenario.problem.dtype;
-  const std::vector<double> calls =
-      call_bytes(parts_between(ref, collective.members[(member + 1) % n]), op.transport, nominal);
+  const std::vector<MessagePart> parts = parts_between(ref, collective.members[(member + 1) % n]);
+  const std::vector<double> calls = call_bytes(parts, op.transport, nominal);
+  // NCCL gathers what is one piece at every member, and moves the member's own part too.
+  by_library =
+      op.kind == OpKind::all_gather && op.transport == Transport::nccl && calls.size() == parts.size();
+  if (by_library) return 0;
   const auto alone_s = [&](double bytes) { return lookup(points, bytes, Origin::measured).seconds; };
   return longer_by_s(calls, op.transport, static_cast<double>(n - 1), hardware_.gpu.least_kernel_s, alone_s) *
          us_per_s;
@@ -103,14 +107,12 @@ double Engine::carried_longer_us(const Collective& collective, const std::vector
   if (collective.kind != OpKind::all_gather && collective.kind != OpKind::all_to_all) return 0;
   double longest_us = 0, local_us = 0;
   for (std::size_t m = 0; m < collective.members.size(); ++m) {
-    longest_us = std::max(longest_us, member_longer_us(collective, m, points));
-    local_us = std::max(local_us, local_copy_us(collective.members[m]));
+    bool by_library = false;
+    longest_us = std::max(longest_us, member_longer_us(collective, m, points, by_library));
+    if (!by_library) local_us = std::max(local_us, local_copy_us(collective.members[m]));
   }
   in_pieces = longest_us > 0;
-  // A gather of one piece from each member is one call of the library, which moves the member's own part too.
-  const bool one_call = collective.kind == OpKind::all_gather && longest_us == 0 &&
-                        operation(collective.trigger).transport == Transport::nccl;
-  return longest_us + (one_call ? 0 : local_us);
+  return longest_us + local_us;
 }
 
 std::uint64_t Engine::operand_bytes(const RankPlan& rank, const Operation& op) const {
@@ -225,8 +227,9 @@ void Engine::begin_pairs(std::uint32_t slot) {
       const Operation& op = operation(collective.members[m]);
       const MessageChoice choice = find_flow(
           hardware_, use_of(op, group_paths_[op.group].widest, static_cast<double>(bytes[0] + bytes[1])));
-      startup_us +=
-          local_copy_us(collective.members[m]) + member_longer_us(collective, m, choice.table->points);
+      bool by_library = false;
+      startup_us += member_longer_us(collective, m, choice.table->points, by_library);
+      if (!by_library) startup_us += local_copy_us(collective.members[m]);
     }
     for (std::size_t distance = 1; distance < n; ++distance) {
       const auto to = static_cast<std::uint32_t>((m + distance) % n);

@@ -179,7 +179,7 @@ class Engine {
   double carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points,
                            bool& in_pieces) const;
   double member_longer_us(const Collective& collective, std::size_t member,
-                          const std::vector<CurvePoint>& points) const;
+                          const std::vector<CurvePoint>& points, bool& by_library) const;
   bool in_rings(const Collective& collective) const;
   void begin_stepwise(std::uint32_t slot);
   void begin_pairs(std::uint32_t slot);

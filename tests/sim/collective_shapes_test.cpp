@@ -14,6 +14,10 @@ namespace {
 using namespace sim_test;
 using Bytes = std::vector<std::int64_t>;
 
+// A part that a member keeps is copied on its GPU, read and written at 1 TB/s: of 1 MB. Nearly: start-ups of
+// messages in several calls are those of a curve that has a first point.
+constexpr double own_mb_us = 2, nearly = 1e-3;
+
 constexpr OpKind with_parts[] = {OpKind::all_gather, OpKind::reduce_scatter, OpKind::all_to_all};
 
 // Every member gives every member (itself too) parts of these sizes.
@@ -89,19 +93,17 @@ TEST_CASE(
     CHECK(near(time(OpKind::reduce_scatter, true, parts), 300));
     CHECK(near(time(OpKind::reduce_scatter, false, parts), 80));
     CHECK(near(time(OpKind::all_gather, false, parts), 80));
+    CHECK(near(time(OpKind::all_gather, true, parts), 300));
   }
-  CHECK(near(time(OpKind::all_gather, true, one), 300));
-  CHECK(near(time(OpKind::all_gather, true, two), 300));
   // To each of three peers 0.1, 0.2, 0.1, 0.5 and 0.1 MB: 100 each but 150 for 1.5 MB of them together; and
   // the member's own MB is copied on its GPU, read and written at 1 TB/s: 2.
-  CHECK(near(time(OpKind::all_gather, true, five), 4 * 100 + 150 + 2));
   CHECK(near(time(OpKind::all_to_all, true, one), 300 + 2));
   CHECK(near(time(OpKind::all_to_all, true, two), 2 * 150 + 2));
   CHECK(near(time(OpKind::all_to_all, true, five), 4 * 100 + 150 + 2));
   // By flows each further message has a start-up of its own.
   CHECK(near(time(OpKind::all_to_all, false, one), 80 + 2));
   CHECK(near(time(OpKind::all_to_all, false, two), 80 + 20 + 2));
-  CHECK(near(time(OpKind::all_to_all, false, five), 80 + 4 * 20 + 2));
+  CHECK(time(OpKind::all_to_all, false, five) == doctest::Approx(80 + 4 * 20 + 2).epsilon(nearly));
 }
 
 TEST_CASE("the messages of the member that sends most decide where parts are uneven") {
@@ -117,9 +119,12 @@ TEST_CASE("the messages of the member that sends most decide where parts are une
       }
       split.collective(r, kind, messages);
     }
-    CHECK(near(time_us(split, hand_machine(4)), 4 * 20 + 24 + 0.8));
+    // What is one piece everywhere a library gathers in its own call.
+    const bool gathers = kind == OpKind::all_gather;
+    CHECK(time_us(split, hand_machine(4)) ==
+          doctest::Approx(gathers ? 20 + 24 : 4 * 20 + 24 + 0.4 * own_mb_us).epsilon(nearly));
     const HandPlan whole = uneven(kind, 4, [](int from, int) { return (from + 1) * mega / 10; });
-    CHECK(near(time_us(whole, hand_machine(4)), 20 + 24 + 0.8));
+    CHECK(near(time_us(whole, hand_machine(4)), 20 + 24 + (gathers ? 0 : 0.4 * own_mb_us)));
   }
   // Owner 0 receives 4 MB from each, the others 1 MB: after 60 the small parts are through, at a third of
   // 50 GB/s each; the 3 MB left of each large one share the owner's link of 100 GB/s.
@@ -193,13 +198,14 @@ TEST_CASE("the shipped 8 x H100 give the published times of full buffers back") 
 TEST_CASE("an uneven collective takes the curve's time for the largest total of a rank, extrapolated") {
   Hardware hardware = hand_machine(4);
   hardware.messages.push_back(curve(hardware, OpKind::all_to_all, 4, {{1e6, 100e-6}, {9e6, 900e-6}}));
-  // Rank 1 receives 2 MB from each, everybody else 1 MB: 6 MB in, the most that any sends is 4 MB.
+  // Rank 1 receives 2 MB from each (and keeps 2), everybody else 1 MB: 6 MB in, the most that any sends is 4
+  // MB.
   const HandPlan in = uneven(OpKind::all_to_all, 4, [](int, int to) { return to == 1 ? 2 * mega : mega; });
-  CHECK(near(time_us(in, hardware), 600));
+  CHECK(near(time_us(in, hardware), 600 + 2 * own_mb_us));
   // Rank 1 sends 3 MB to each.
   const HandPlan out =
       uneven(OpKind::all_to_all, 4, [](int from, int) { return from == 1 ? 3 * mega : mega; });
-  CHECK(near(time_us(out, hardware), 900));
+  CHECK(near(time_us(out, hardware), 900 + 3 * own_mb_us));
   CHECK(run(out, hardware).timeline.ranks[0][0].origin == Origin::extrapolated);
 }
 
@@ -253,7 +259,7 @@ TEST_CASE("rings and pairs over nodes with one NIC for two GPUs") {
   CHECK(near(time_us(in_parts(OpKind::all_gather, 4, {mega}), hardware), 30 + 3 * 100));
   hardware.network.nic_bytes_s = 6e9;
   CHECK(near(time_us(in_parts(OpKind::all_gather, 4, {mega}), hardware), 30 + mega / 2 * 2 * 3 / 6e3));
-  CHECK(near(time_us(in_parts(OpKind::all_to_all, 4, {mega}), hardware), 30 + 4 * mega / 6e3));
+  CHECK(near(time_us(in_parts(OpKind::all_to_all, 4, {mega}), hardware), 30 + 4 * mega / 6e3 + own_mb_us));
 }
 
 TEST_CASE("all_to_all over nodes: pairs, each member through its own NIC, beside those inside the node") {
@@ -262,14 +268,16 @@ TEST_CASE("all_to_all over nodes: pairs, each member through its own NIC, beside
     CAPTURE(nodes);
     CAPTURE(gpus);
     const int P = nodes * gpus;
-    CHECK(near(time_us(in_parts(OpKind::all_to_all, P, {mega}), hand_machine(gpus)), 30 + (P - gpus) * 200));
+    CHECK(near(time_us(in_parts(OpKind::all_to_all, P, {mega}), hand_machine(gpus)),
+               30 + (P - gpus) * 200 + own_mb_us));
   }
   // As an exchange of all with all, more peers than flows that move at once.
   for (const auto& bytes : {Bytes{mega}, Bytes{mega / 2, mega / 4}}) {
     const HandPlan trade = in_parts(OpKind::all_to_all, 24, bytes);
     HandPlan exchange = trade;
     for (RankPlan& rank : exchange.plan.ranks) rank.operations[0].kind = OpKind::exchange;
-    CHECK(near(time_us(trade, hand_machine(3)), time_us(exchange, hand_machine(3))));
+    CHECK(time_us(trade, hand_machine(3)) ==
+          doctest::Approx(time_us(exchange, hand_machine(3))).epsilon(nearly));
   }
 }
 
@@ -278,12 +286,12 @@ TEST_CASE("uplinks: rings leave a node once a part, pairs once a pair, and rings
   // Pairs: each of two members sends six parts.
   const Hardware tree = nodes_of(2, "fat_tree", {{1, 2e9}});
   CHECK(near(time_us(in_parts(OpKind::all_gather, 8, {mega}), tree), 30 + 7 * 500));
-  CHECK(near(time_us(in_parts(OpKind::all_to_all, 8, {mega}), tree), 30 + 12 * 500));
+  CHECK(near(time_us(in_parts(OpKind::all_to_all, 8, {mega}), tree), 30 + 12 * 500 + own_mb_us));
   // Rails of four nodes: rings pass no uplink and have 5 GB/s. Of the pairs, each of the four members of a
   // rail sends three parts to the other rail of other nodes.
   const Hardware rails = nodes_of(2, "rails", {{4, 2e9}});
   CHECK(near(time_us(in_parts(OpKind::all_gather, 8, {mega}), rails), 30 + 7 * 100));
-  CHECK(near(time_us(in_parts(OpKind::all_to_all, 8, {mega}), rails), 30 + 12 * 500));
+  CHECK(near(time_us(in_parts(OpKind::all_to_all, 8, {mega}), rails), 30 + 12 * 500 + own_mb_us));
 }
 
 TEST_CASE("nodes with different numbers of members: as many rings as the smallest has members") {
@@ -294,7 +302,8 @@ TEST_CASE("nodes with different numbers of members: as many rings as the smalles
 TEST_CASE("over copy engines every kind goes from each to each other") {
   // 5, then 100 GB/s.
   for (const OpKind kind : with_parts)
-    CHECK(near(time_us(in_parts(kind, 4, {mega}, Transport::copy), hand_machine(4)), 5 + 30));
+    CHECK(near(time_us(in_parts(kind, 4, {mega}, Transport::copy), hand_machine(4)),
+               5 + 30 + (kind == OpKind::reduce_scatter ? 0 : own_mb_us)));
   // Quarters of an all_reduce go to their members, and the sums back.
   HandPlan p = reduce(4, 4 * mega);
   for (RankPlan& rank : p.plan.ranks) rank.operations[0].transport = Transport::copy;

@@ -57,11 +57,12 @@ TEST_CASE("curve: only where that group size was measured and nobody asked for s
 }
 
 TEST_CASE("stepwise: one start-up, then rounds of point-to-point messages") {
-  // 3 rounds of 1 MB at 50 GB/s: 20 + 3 * 20.
+  // 3 rounds of 1 MB at 50 GB/s: 20 + 3 * 20; of messages the own MB is copied first, read and written at 1
+  // TB/s.
   for (const OpKind kind : {OpKind::all_gather, OpKind::reduce_scatter, OpKind::all_to_all}) {
     CAPTURE(name(kind));
     const Simulation s = run(all_do(kind, mega), hand_machine(4));
-    CHECK(near(us(s.time_s), 80));
+    CHECK(near(us(s.time_s), kind == OpKind::all_to_all ? 82 : 80));
     CHECK(s.timeline.ranks[2][0].origin == Origin::extrapolated);
   }
   // Scatter and gather of quarters: 6 rounds of 1 MB.

@@ -73,9 +73,9 @@ TEST_CASE("a flat ring has one flow out of a node and one in: one NIC serves it 
 }
 
 TEST_CASE("all ranks to all ranks share the NICs of their node") {
-  // 64 parts of 1 MB leave each node, over `nics` of 10 GB/s.
+  // 64 parts of 1 MB leave each node, over `nics` of 10 GB/s; before, each rank copies its own, 2 us.
   for (const auto& [nics, expected] : {std::pair{1, 6430.0}, {2, 3230}, {4, 1630}, {8, 830}, {16, 430}})
-    CHECK(near(time_us(all_to_all(mega), with_nics(nics)), expected));
+    CHECK(near(time_us(all_to_all(mega), with_nics(nics)), expected + 2));
 }
 
 TEST_CASE("flows share a NIC while they use it, and no longer") {
