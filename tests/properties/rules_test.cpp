@@ -290,7 +290,8 @@ void halves(Rules& rules, const Drawn& d) {
   if (half.ranks[0].size() != whole.ranks[0].size() || taken(half) != taken(whole)) return;
   for (std::size_t i = 0; i < half.ranks[0].size(); ++i) {
     const PricedKernel &h = half.ranks[0][i], &w = whole.ranks[0][i];
-    if (!has_square_points(h.op->kind)) continue;
+    // A ring whose rows travel in parts cuts them at sequences: half of three are two and one.
+    if (!has_square_points(h.op->kind) || w.op->flops != 2 * h.op->flops) continue;
     const double two_s = 2 * h.cost.seconds;
     const double apart = h.tiles_s > 0 ? 1 - ratio_of_points : 1 / batch_over_parts(d.machine->hardware);
     const double by_tiles = h.tiles_s > 0 ? std::min(1.0, 2 * h.tiles_s / w.tiles_s) : 1;
