@@ -36,7 +36,7 @@ struct Fixture {
   Hardware hardware;
 };
 
-TEST_CASE("attention alone keeps the clock that tables were measured at; a file may not say") {
+TEST_CASE("attention alone keeps the clock that tables were measured at, as where a file does not say") {
   Fixture f(128);
   CHECK(f.lift(1, 1) == 0);
   f.hardware.burst.share = 0;

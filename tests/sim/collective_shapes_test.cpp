@@ -81,7 +81,7 @@ double time_us(const HandPlan& p, const Hardware& hardware) {
 }  // namespace
 
 TEST_CASE(
-    "the parts of a collective that a library sums or gathers add up; those of messages go one by one") {
+    "the parts of a collective that a library sums or gathers add up, those of messages go one by one") {
   // 3 MB leave each rank. By curve 100 for each MB and 100 at least; by flows 20 + 3 * 20.
   const auto time = [](OpKind kind, bool by_curve, const Bytes& parts) {
     Hardware hardware = hand_machine(4);

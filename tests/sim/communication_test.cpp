@@ -138,7 +138,7 @@ TEST_CASE("operations on two lanes share the link, and the longer one speeds up 
   CHECK(near(us(s.timeline.ranks[0][1].end_s), 305));
 }
 
-TEST_CASE("the parts of one exchange share one cap; those to one peer over NCCL go one after another") {
+TEST_CASE("the parts of one exchange share one cap, and those to one peer over NCCL go one after another") {
   // 2 MB through NCCL: 40, and 20 of start-up for each message to a peer.
   HandPlan one(2);
   one.exchange(0, {HandPlan::send(1, mega), HandPlan::send(1, mega)});
