@@ -160,6 +160,7 @@ void write_message(TomlText& out, const cplab::MessageTable& table) {
   if (table.transport != Transport::copy) out.key("channels", table.channels);
   if (table.alone) out.key("busy", "alone");
   if (table.cuda_graph) out.key("cuda_graph", true);
+  if (table.whole) out.key("whole", true);
   if (table.link_bytes_s > 0) out.key("link_bytes_s", table.link_bytes_s);
   if (table.nics_per_gpu > 0) out.key("nics_per_gpu", table.nics_per_gpu);
   write_curve(out, table.points);

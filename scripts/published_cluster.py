@@ -85,7 +85,7 @@ def all_to_all(constants):
     startup_s = published()[0]["published"]["all_to_all"]["startup_s"]
     seconds = ", ".join(f"{startup_s + b / constants['all_to_all']:.5e}" for b in ALL_TO_ALL_BYTES)
     return (f'[[message]]\nkind = "all_to_all"\ntransport = "nccl"\npath = "intra"\ngroup = 8\nchannels = 16\n'
-            f'bytes = {ALL_TO_ALL_BYTES}\nseconds = [{seconds}]\norigin = "assumed"\n'
+            f'whole = true\nbytes = {ALL_TO_ALL_BYTES}\nseconds = [{seconds}]\norigin = "assumed"\n'
             'source = "fitted: all_to_all; start-up and channels as all_gather"\n')
 
 

@@ -102,9 +102,16 @@ double Engine::member_longer_us(const Collective& collective, std::size_t member
          us_per_s;
 }
 
+bool Engine::is_whole(const Operation& op) const {
+  return std::any_of(hardware_.messages.begin(), hardware_.messages.end(), [&](const MessageTable& table) {
+    return table.whole && table.kind == op.kind && table.transport == op.transport;
+  });
+}
+
 double Engine::carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points,
                                  bool& in_pieces) const {
   if (collective.kind != OpKind::all_gather && collective.kind != OpKind::all_to_all) return 0;
+  if (is_whole(operation(collective.trigger))) return 0;
   double longest_us = 0, local_us = 0;
   for (std::size_t m = 0; m < collective.members.size(); ++m) {
     bool by_library = false;
@@ -223,8 +230,8 @@ void Engine::begin_pairs(std::uint32_t slot) {
       bytes[static_cast<std::size_t>(path_of(collective.members[m], collective.members[to]))] +=
           collective.pairs[m * n + to];
     double startup_us = prepare_member(collective, collective.members[m], bytes);
-    if (collective.kind == OpKind::all_gather || collective.kind == OpKind::all_to_all) {
-      const Operation& op = operation(collective.members[m]);
+    const Operation& op = operation(collective.members[m]);
+    if ((collective.kind == OpKind::all_gather || collective.kind == OpKind::all_to_all) && !is_whole(op)) {
       const MessageChoice choice = find_flow(
           hardware_, use_of(op, group_paths_[op.group].widest, static_cast<double>(bytes[0] + bytes[1])));
       bool by_library = false;

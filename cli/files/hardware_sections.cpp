@@ -197,6 +197,7 @@ MessageTable read_message(SectionReader in) {
                            [](bool alone) { return std::string(alone ? "alone" : "all"); });
   });
   in.attempt([&] { message.cuda_graph = table.flag("cuda_graph", false); });
+  in.attempt([&] { message.whole = table.flag("whole", false); });
   if (table.has("link_bytes_s")) in.quantity("link_bytes_s", Quantity::bytes_s, message.link_bytes_s);
   if (message.path == Path::inter && table.has("nics_per_gpu"))
     in.small("nics_per_gpu", 1, message.nics_per_gpu);
