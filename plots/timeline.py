@@ -3,8 +3,7 @@
 
     plots/timeline.py                            simulates with the program named by CPLAB and draws, each as
                                                  .svg and .png, docs/figures/timeline (SCENARIO below) and
-                                                 docs/figures/predicted-measured (RUN below, of the record that
-                                                 the README's first table of runs is made of)
+                                                 docs/figures/predicted-measured (RUN of RECORD below)
     plots/timeline.py --trace TRACE [--json FILE]  what simulate or run --trace wrote, a file or a folder; FILE,
                                                  the result of the same call, gives the title
     plots/timeline.py --json FILE                a result with --operations; no memory in it
@@ -34,7 +33,8 @@ from lib.figure import ROOT, folder, save
 from lib.results import fail, lane_order, load, read_operations, read_trace
 
 SCENARIO = ["scenarios/ring.toml", "--set", "problem.sequence=16K"]
-RUN = "run-16K-P2-copy.json"
+RECORD, RUN = "scenarios/measured/h200x2-2026-11-28-ring.jsonl", "run-16K-P2-copy.json"
+HARDWARE = "hardware/h200x4.toml"
 
 # Far apart in lightness too (about 30 and 75 of 100), so that they survive greyscale.
 COMPUTE, COMMUNICATION = "#1f4e79", "#f2a33a"
@@ -292,20 +292,12 @@ def draw_scenario():
     save(draw(ranks, title, subtitle), folder() / "timeline", [title, subtitle], dpi=160)
 
 
-def record_of_readme():
-    """(campaign, hardware file) of the first table of runs in the README, which says by which command it is made."""
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"^<!-- \$ scripts/gpu/compare\.sh (\S+) (\S+) ", page, flags=re.M)
-    return found.groups() if found else fail("README.md: no table made by scripts/gpu/compare.sh")
-
-
 def draw_readme():
-    record, hardware = record_of_readme()
     with tempfile.TemporaryDirectory() as work:
-        call("scripts/campaign.py", "unpack", record, work)
+        call("scripts/campaign.py", "unpack", RECORD, work)
         measured = Path(work) / RUN
         predicted = Path(work) / "predicted.json"
-        call("scripts/gpu/prediction.sh", str(measured), hardware, str(predicted))
+        call("scripts/gpu/prediction.sh", str(measured), HARDWARE, str(predicted))
         require_one_plan(predicted, measured)
         results = [load(predicted), load(measured)]
     sides = pair_of(results, [read_operations(*each) for each in zip((predicted, measured), results)])

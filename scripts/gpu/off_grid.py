@@ -5,7 +5,8 @@
     scripts/gpu/off_grid.py campaign OUT_DIR [options]   the same, then runs every point: record.json, table.md
     scripts/gpu/off_grid.py again OUT_DIR --record RECORD.json    what is predicted now of the points of a record, beside
                                                          what was measured then; needs no GPU
-    scripts/gpu/off_grid.py table RECORD.json            the table of a record, as markdown
+    scripts/gpu/off_grid.py table RECORD.json [--brief]  the table of a record, as markdown; --brief: of its kinds of
+                                                         points alone, in few columns
 
 A point is drawn from --seed alone. Of every six, one each is: plain (batch 1, one sequence), a batch of 2 to 4, a packed
 list, a window, one GPU, and anything of these together; in 18 each of these has each placement once. Heads, key heads
@@ -32,7 +33,7 @@ import time
 from pathlib import Path
 
 from drawn_families import FAMILIES, draw_family, log_uniform, split
-from off_grid_table import table_of
+from off_grid_table import brief_table_of, table_of
 
 FORMS = ("plain", "batch", "packed", "window", "one GPU", "mixed")
 PLACEMENTS = ("zigzag", "contiguous", "striped")
@@ -345,6 +346,7 @@ def main():
                         help="names, of --draw families: these alone")
     parser.add_argument("--seed", default="2026-11-22", help="any word")
     parser.add_argument("--record", type=Path, help="of again")
+    parser.add_argument("--brief", action="store_true", help="of table")
     parser.add_argument("--points", type=int, default=18)
     parser.add_argument("--hardware", default="hardware/h200x4.toml")
     parser.add_argument("--gpus", type=int, default=2)
@@ -362,7 +364,8 @@ def main():
     parser.add_argument("--work", type=Path, help="folder for scenarios and whole results")
     options = parser.parse_args()
     if options.command == "table":
-        print(table_of(json.loads(options.out.read_text())), end="")
+        record = json.loads(options.out.read_text())
+        print(brief_table_of(record) if options.brief else table_of(record), end="")
         return 0
     if options.command == "again":
         if options.record is None:

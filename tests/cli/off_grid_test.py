@@ -100,6 +100,11 @@ class OffGrid(unittest.TestCase):
         self.assertEqual(table, (self.out / "table.md").read_text())
         self.assertEqual(table.count("| failed |"), len(failed))
         done = len(record["points"]) - len(failed)
+        brief = self.call("table", self.out / "record.json", "--brief").splitlines()
+        self.assertEqual(brief[2].split(" | ")[:2], ["| all", str(done)])
+        # By number of GPUs, though the form "one GPU" is called as a family of --draw families.
+        self.assertIn("| 1 GPU", [row.split(" | ")[0] for row in brief])
+        self.assertNotIn("| one GPU", [row.split(" | ")[0] for row in brief])
         self.assertIn(f"to the byte: in {done} of {done} points", table)
 
     def test_when_the_time_is_over_the_rest_is_not_run(self):

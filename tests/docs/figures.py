@@ -30,9 +30,10 @@ def number(pattern, text):
     return found.groups() if found else (f"nothing like {pattern}",)
 
 
-def cells_of_readme():
-    """Predicted, measured, error of the row that the picture draws: 16K on 4 GPUs, of the first table of runs."""
-    return number(r"^\| 16K \| 2 \| (\S+) \| (\S+) \| (\S+) \|", page("README.md"))
+def cells_of_pair():
+    """Predicted, measured, error of the row that the picture draws: 16K on 2 GPUs, of page 7's table over copy."""
+    table = page("docs/07-gpus.md").split("h200x2-2026-11-28-ring.jsonl hardware/h200x4.toml copy --columns full", 1)[-1]
+    return number(r"^\| 16K \| 2 \| (\S+) \| (\S+) \| (\S+) \|", table)
 
 
 def checks(says):
@@ -40,7 +41,13 @@ def checks(says):
     text = "\n".join(says["predicted-measured"])
     drawn = (*number(r"^predicted: (\S+) ms", text), *number(r"^measured: (\S+) ms", text),
              *number(r"\(error (\S+) %\)", text))
-    yield "README.md, 16K on 2 GPUs", drawn, cells_of_readme()
+    yield "page 7, 16K on 2 GPUs", drawn, cells_of_pair()
+
+    for name in ("drawn-predicted", "drawn-errors"):
+        for line in says[name]:
+            kind, drawn = line.split(": ", 1)[0], re.findall(r"[+-]?[\d.]+", line.split(": ", 1)[1].replace("95 % ", ""))
+            row = number(rf"^\| {kind} \| (\S+) \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|", page("README.md"))
+            yield f"README.md, {name}, {kind}", drawn, row
 
     text, five = "\n".join(says["timeline"]), page("docs/05-cost-model.md")
     drawn = (*number(r"^(\S+) ms, of which", text), *number(r"spends (\S+) ms", text))
