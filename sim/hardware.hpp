@@ -209,8 +209,9 @@ struct MessageTable {
   int channels = 0;  // multiprocessors that the communication kernel occupies; 0 for copy engines
   bool alone = false;
   bool cuda_graph = false;  // measured inside a CUDA graph; used in that mode only
-  // Of all_gather and all_to_all: of a library's whole call, in which what a rank gives itself moves beside the
-  // rest and a part is one piece. Else messages carry them, piece by piece, behind the copy of the own part.
+  // Of all_gather and all_to_all: of a library's whole call, in which what a rank gives itself moves beside
+  // the rest and a part is one piece. Else messages carry them, piece by piece, behind the copy of the own
+  // part.
   bool whole = false;
   // The link that it was measured over: of an exchange what one flow could have of it, of a collective a
   // rank's share; and the NICs of a GPU, of path inter. 0: as the machine's.
