@@ -251,7 +251,9 @@ struct Hardware {
   std::vector<InterferenceRow> interference;
   FinerTables finer;
   std::vector<KindAccuracy> accuracy;  // of held-out runs on this machine
-  std::int64_t fixed_bytes = 0;        // per GPU, outside the plan: context, NCCL buffers
+  // The file was calibrated with other kernels than those of this build, which widens its bands.
+  bool other_kernels = false;
+  std::int64_t fixed_bytes = 0;  // per GPU, outside the plan: context, NCCL buffers
   Provenance fixed;
   std::vector<std::pair<std::string, std::string>> environment;  // driver, CUDA, NCCL, NCCL_* as measured
   VariantChoice choice;

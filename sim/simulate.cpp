@@ -31,9 +31,10 @@ Band band(Origin origin) {
   return {0.60, 1.40};
 }
 
-Band held_out_band(const KindAccuracy& known, double assumed_share, double time_s) {
-  const double half = known.half_width + assumed_share * (band(Origin::assumed).high - 1) +
-                      few_us_s / std::max(time_s, few_us_s);
+Band held_out_band(const KindAccuracy& known, double assumed_share, double time_s, bool other_kernels) {
+  double half = known.half_width + assumed_share * (band(Origin::assumed).high - 1);
+  half += few_us_s / std::max(time_s, few_us_s);
+  if (other_kernels) half += of_other_kernels;
   return {std::max(0.0, 1 - half), 1 + half};
 }
 
@@ -165,7 +166,8 @@ Simulation collect(const Job& job, const Report& report, std::span<const Operati
   result.critical = report.critical.by_origin;
   result.critical_use = report.critical.by_use;
   if (const KindAccuracy* known = accuracy_of(job.hardware.accuracy, job.plan.scenario)) {
-    const Band half = held_out_band(*known, result.critical.share(Origin::assumed), result.time_s);
+    const Band half = held_out_band(*known, result.critical.share(Origin::assumed), result.time_s,
+                                    job.hardware.other_kernels);
     result.low_s = half.low * result.time_s;
     result.high_s = half.high * result.time_s;
     return result;

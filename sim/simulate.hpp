@@ -44,9 +44,10 @@ struct Band {
 };
 Band band(Origin);
 // Of a kind that was held out: as far off as nine tenths of those runs, further by what is assumed of this
-// machine, and by some microseconds in which launches differ from call to call.
-constexpr double few_us_s = 5e-6;
-Band held_out_band(const KindAccuracy&, double assumed_share, double time_s);
+// machine, by what kernels of another build may differ, and by some microseconds in which launches differ
+// from call to call.
+constexpr double few_us_s = 5e-6, of_other_kernels = 0.05;
+Band held_out_band(const KindAccuracy&, double assumed_share, double time_s, bool other_kernels);
 
 struct Simulation {
   Timeline timeline;

@@ -11,6 +11,7 @@
 #include "cli/files/sha256.hpp"
 #include "cli/files/text_file.hpp"
 #include "cli/files/toml_table.hpp"
+#include "kernels/compiled.hpp"
 #include "sim/plausible.hpp"
 
 namespace cplab {
@@ -144,8 +145,24 @@ class Reader {
             !said.empty())
           hardware.notes.push_back("network.nic_bytes_s = " + said);
     }
+    faults_.attempt("calibration", [&] { look_at_kernels(table, hardware); });
     for (const std::string& note : opened_.notes) hardware.notes.push_back(hardware.name + ": " + note);
     hardware.sha256 = cplab::sha256(opened_.text);
+  }
+
+  // Whether the kernels that the file was calibrated with are those that this program runs; one without GPU
+  // code runs none of them and cannot tell.
+  static void look_at_kernels(const Table& table, Hardware& hardware) {
+    const auto* compiled = kernels::cuda::compiled_kernels();
+    if (compiled == nullptr || !table.has("calibration")) return;
+    const Table calibration = table.table("calibration");
+    for (const std::string& key : calibration.keys()) (void)calibration.has(key);  // calibrate reads them
+    const std::string theirs = calibration.text("kernels", "");
+    if (theirs.empty() || theirs == compiled->build_hash) return;
+    hardware.other_kernels = true;
+    hardware.notes.push_back(hardware.name + ": calibrated with other kernels (" + theirs + ", of commit " +
+                             calibration.text("commit", "?") + ") than this program's (" +
+                             compiled->build_hash + "): bands are 5 % wider; cplab calibrate measures anew");
   }
 
   static void drop_missing_network(HardwareFaults& faults) {
