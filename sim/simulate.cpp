@@ -166,8 +166,9 @@ Simulation collect(const Job& job, const Report& report, std::span<const Operati
   result.critical = report.critical.by_origin;
   result.critical_use = report.critical.by_use;
   if (const KindAccuracy* known = accuracy_of(job.hardware.accuracy, job.plan.scenario)) {
-    const Band half = held_out_band(*known, result.critical.share(Origin::assumed), result.time_s,
-                                    job.hardware.other_kernels);
+    const bool in_width = known->with_assumed && known->kind == accuracy_kind(job.plan.scenario);
+    const double assumed_share = in_width ? 0 : result.critical.share(Origin::assumed);
+    const Band half = held_out_band(*known, assumed_share, result.time_s, job.hardware.other_kernels);
     result.low_s = half.low * result.time_s;
     result.high_s = half.high * result.time_s;
     return result;

@@ -45,6 +45,7 @@ void mark_changed(Hardware& hardware, const std::string& key, const std::string&
   assumed.source = source;
   if (section == "fixed") hardware.fixed = assumed;  // of a size
   if (is_beside_times(key)) return;
+  for (KindAccuracy& kind : hardware.accuracy) kind.with_assumed = false;
   if (section == "node") hardware.node.provenance = assumed;
   if (section == "network") hardware.network.provenance = assumed;
   if (section == "gpu") hardware.gpu.provenance = assumed;

@@ -170,11 +170,13 @@ std::vector<KindAccuracy> read_accuracy(const Table& table) {
                             half_width = table.numbers("half_width");
   for (const std::size_t entries : {points.size(), median.size(), signed_mean.size(), half_width.size()})
     if (entries != kinds.size()) table.fail("kinds", "every list of [accuracy] has an entry for each kind");
+  const bool with_assumed = table.flag("with_assumed", false);
   std::vector<KindAccuracy> all;
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     if (points[i] < 1 || points[i] > 1'000'000) table.fail("points", "must be from 1 to 1000000");
     if (!(half_width[i] >= 0 && half_width[i] <= 100)) table.fail("half_width", "must be from 0 to 100");
-    all.push_back({kinds[i], static_cast<int>(points[i]), median[i], signed_mean[i], half_width[i]});
+    all.push_back({kinds[i], static_cast<int>(points[i]), median[i], signed_mean[i], half_width[i],
+                   with_assumed});
   }
   return all;
 }
