@@ -16,8 +16,8 @@ struct KindAccuracy {
   double median = 0;       // of |e|
   double signed_mean = 0;  // of e
   double half_width = 0;   // the 90 % quantile of |e|
-  // The runs were held against the file with all that it assumes, and nothing was set since: what is assumed is in
-  // half_width.
+  // The runs were held against the file with all that it assumes, and nothing was set since: what is assumed
+  // is in half_width.
   bool with_assumed = false;
 };
 

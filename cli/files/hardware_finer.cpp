@@ -175,8 +175,8 @@ std::vector<KindAccuracy> read_accuracy(const Table& table) {
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     if (points[i] < 1 || points[i] > 1'000'000) table.fail("points", "must be from 1 to 1000000");
     if (!(half_width[i] >= 0 && half_width[i] <= 100)) table.fail("half_width", "must be from 0 to 100");
-    all.push_back({kinds[i], static_cast<int>(points[i]), median[i], signed_mean[i], half_width[i],
-                   with_assumed});
+    all.push_back(
+        {kinds[i], static_cast<int>(points[i]), median[i], signed_mean[i], half_width[i], with_assumed});
   }
   return all;
 }

@@ -94,7 +94,8 @@ TEST_CASE("only numbers that a time depends on become assumed times") {
   }
 }
 
-TEST_CASE("what a file assumed when it was held against runs widens no band of their kind, unless it is set") {
+TEST_CASE(
+    "what a file assumed when it was held against runs widens no band of their kind, unless it is set") {
   const std::vector<std::string> machine{"hardware.file=h100x8-hopper", "parallel.ranks=2"};
   const auto half = [&](const std::vector<std::string>& sets) {
     std::vector<std::string> all = machine;
