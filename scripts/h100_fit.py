@@ -27,9 +27,10 @@ COPY_H200, COPY_H100 = 4.2161e12, 3.01e12  # bytes a second, read plus written, 
 RATIO = COPY_H200 / COPY_H100
 ATTENTION = ("attend", "attend_backward")
 ELEMENTWISE = ("merge", "copy", "cast", "add", "fill", "row_dot")
-CONSTANTS = {"attention": 1.0, "speed": 1.165, "seconds": 0.055, "messages": 1.0}
-STEPS = {"attention": 0.01, "speed": 0.01, "seconds": 0.01, "messages": 0.05}
-
+# What is fitted, where the search begins, and by what it steps: the times of attention's tables and of messages beside those
+# of h200x4.toml, and speed of [burst].
+CONSTANTS = {"attention": 1.0, "speed": 1.165, "messages": 1.0}
+STEPS = {"attention": 0.01, "speed": 0.01, "messages": 0.05}
 
 
 def record():
@@ -75,9 +76,9 @@ def message_entry(entry, constants):
 
 
 HEAD = """\
-# 8 x NVIDIA H100 80GB HBM3 with the kernels that run takes. Nobody measured 8 of them, and the tables are of H200s (the same
-# multiprocessors, clocks and peak; slower memory): all is assumed, but for [accuracy], which {points} runs of two H100 gave that
-# had no part in the fit. h100x8.toml is the same machine with cuDNN's attention.
+# 8 x NVIDIA H100 80GB HBM3 with the kernels that run takes, scaled from tables of H200s: assumed.
+# An H100 has the same multiprocessors, clocks and peak, and slower memory; nobody measured 8 of them. [accuracy] is of {points}
+# runs of two H100 that had no part in the fit. h100x8.toml is the same machine with cuDNN's attention.
 # Written by scripts/h100_fit.py hardware. docs/05-cost-model.md says how the tables are used.
 include = "h200x4.toml"
 name = "h100x8-hopper"
