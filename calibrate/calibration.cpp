@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "calibrate/fill.hpp"
+#include "exec/repeated.hpp"
 
 namespace cplab::measure {
 namespace {
@@ -158,7 +159,7 @@ std::vector<KindAccuracy> accuracy_of(const std::vector<Trial>& trials) {
     std::sort(errors.begin(), errors.end());
     const std::size_t n = errors.size(), nine_tenths = (9 * n + 9) / 10;  // that many lie within
     all[i].signed_mean = rounded(all[i].signed_mean / static_cast<double>(n));
-    all[i].median = rounded(n % 2 == 1 ? errors[n / 2] : (errors[n / 2 - 1] + errors[n / 2]) / 2);
+    all[i].median = rounded(cplab::median(errors));
     all[i].half_width = rounded(errors[nine_tenths - 1]);
   }
   return all;

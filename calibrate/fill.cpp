@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <tuple>
@@ -20,9 +19,7 @@ constexpr const char* message_tool =
 
 // Six digits: more say nothing, and a file of them is hard to read.
 double rounded(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return std::strtod(text, nullptr);
+  return std::strtod(six_digits(value).c_str(), nullptr);
 }
 
 void round(FormTable& table) {

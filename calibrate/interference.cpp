@@ -1,4 +1,4 @@
-// Kernels alone and beside communication, by turns; see machine.hpp.
+// Kernels alone and beside communication, by turns; see gpu_parts.hpp.
 #include <memory>
 #include <optional>
 

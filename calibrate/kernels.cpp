@@ -1,4 +1,4 @@
-// Times of the tile operations on one GPU; see machine.hpp.
+// Times of the tile operations on one GPU; see gpu_parts.hpp.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Times of the kernels of linear attention on one GPU; see machine.hpp.
+// Times of the kernels of linear attention on one GPU; see gpu_parts.hpp.
 #include <algorithm>
 
 #include "calibrate/gpu_parts.hpp"

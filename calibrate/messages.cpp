@@ -1,4 +1,4 @@
-// Times of messages between the GPUs of one machine, and what NCCL's kernels occupy; see machine.hpp.
+// Times of messages between the GPUs of one machine, and what NCCL's kernels occupy; see gpu_parts.hpp.
 #include <chrono>
 #include <functional>
 #include <string>

@@ -1,4 +1,4 @@
-// The list of parts; see parts.hpp. Estimates are of one and two H200.
+// The list of parts; see parts.hpp.
 #include "calibrate/parts.hpp"
 
 #include <algorithm>

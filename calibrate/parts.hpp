@@ -13,7 +13,7 @@ namespace cplab::measure {
 struct Part {
   std::string_view name;
   std::string_view what;  // is taken from the base where it was left out
-  double estimate_s = 0;  // on a GPU of the class of an H100
+  double estimate_s = 0;  // as on one and two H200; pairs and nodes: a guess
   int least_gpus = 1, least_nodes = 1;
 };
 

@@ -77,8 +77,9 @@ std::string in_quotes(const std::string& word) {
 bool is_of_hardware(std::string_view section, const std::vector<std::string>& legal) {
   if (section.empty()) return std::find(legal.begin(), legal.end(), "gpu") != legal.end();
   const std::string_view first = section.substr(0, section.find_first_of(".["));
-  constexpr std::array sections{"gpu",    "node",    "network",      "host",  "fixed",
-                                "kernel", "message", "interference", "beside"};
+  constexpr std::array sections{"gpu",     "node",         "network", "host",  "fixed",       "kernel",
+                                "message", "interference", "beside",  "form",  "pieces",      "launch",
+                                "gemm",    "cards",        "linear",  "burst", "elementwise", "accuracy"};
   return std::find(sections.begin(), sections.end(), first) != sections.end();
 }
 

@@ -17,11 +17,12 @@
 #include "report/table.hpp"
 
 namespace cplab {
-namespace {
 
 double relative_error(double predicted, double measured) {
   return measured > 0 ? predicted / measured - 1 : std::numeric_limits<double>::quiet_NaN();
 }
+
+namespace {
 
 // ---- what must be equal --------------------------------------------------------------------------
 

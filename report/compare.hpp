@@ -61,4 +61,7 @@ ResultFile read_result_json(const std::string& text, const std::string& file_nam
 // kernels or build do.
 CompareReport compare_results(const ResultFile& predicted, const ResultFile& measured);
 
+// predicted / measured - 1; NaN where nothing was measured.
+double relative_error(double predicted, double measured);
+
 }  // namespace cplab

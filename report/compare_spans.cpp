@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <ostream>
 #include <tuple>
 #include <utility>
 
+#include "report/compare.hpp"
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 
@@ -17,10 +17,6 @@ namespace cplab {
 namespace {
 
 constexpr std::size_t class_count = static_cast<std::size_t>(SpanClass::other) + 1;
-
-double error_of(double predicted, double measured) {
-  return measured > 0 ? predicted / measured - 1 : std::numeric_limits<double>::quiet_NaN();
-}
 
 using Operations = std::vector<const ResultFile::Operation*>;
 
@@ -85,7 +81,7 @@ void match(SpanComparison& comparison, const Operations& operations, const std::
   for (std::size_t c = 0; c < class_count; ++c) {
     classes[c].of = static_cast<SpanClass>(c);
     classes[c].ours = static_cast<std::int64_t>(ours[c].size());
-    classes[c].error = error_of(classes[c].predicted_s, classes[c].measured_s);
+    classes[c].error = relative_error(classes[c].predicted_s, classes[c].measured_s);
     for (auto i = static_cast<std::size_t>(classes[c].matched); i < ours[c].size(); ++i)
       left.add(true, classes[c].of, ours[c][i]->kind, ours[c][i]->seconds);
     if (classes[c].ours + classes[c].theirs > 0) comparison.classes.push_back(classes[c]);
@@ -131,8 +127,8 @@ SpanComparison compare_spans(const ResultFile& result, const SpanFile& trace) {
   end_s = begin_s;
   for (const TraceSpan& span : trace.spans) end_s = std::max(end_s, span.end_s);
   comparison.measured_s = end_s - begin_s;
-  comparison.error = error_of(comparison.predicted_s, comparison.measured_s);
-  comparison.compute_alone_error = error_of(comparison.compute_alone_s, comparison.measured_s);
+  comparison.error = relative_error(comparison.predicted_s, comparison.measured_s);
+  comparison.compute_alone_error = relative_error(comparison.compute_alone_s, comparison.measured_s);
   match(comparison, operations, trace.spans);
   add_repeated_note(comparison);
   return comparison;

@@ -394,18 +394,14 @@ class Costs {
       if (access.mode != WriteMode::add && access.mode != WriteMode::merge) continue;
       const OpKind kind = access.mode == WriteMode::add ? OpKind::add : OpKind::merge;
       const std::int64_t bytes = view_bytes(rank, rank.views[access.view], plan.scenario.problem.dtype);
-      const KernelCost more = rowwise_(plan, kind, 3 * bytes);
-      cost.seconds += more.seconds;
-      cost.parts.add(more.origin, more.seconds);
+      add_rowwise(plan, kind, 3 * bytes, cost);
     }
   }
 
   // Kernels that gather what it reads and scatter what it writes into zeros.
   void add_gathers(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost& cost) const {
     const double bytes = attention_bytes(plan, rank, op, {.read = 2, .written = 3}, true);
-    const KernelCost more = rowwise_(plan, OpKind::copy, static_cast<std::int64_t>(bytes));
-    cost.seconds += more.seconds;
-    cost.parts.add(more.origin, more.seconds);
+    add_rowwise(plan, OpKind::copy, static_cast<std::int64_t>(bytes), cost);
   }
 
   // A launch beside the tiles' own, which reads and writes those operands.
@@ -414,6 +410,11 @@ class Costs {
     std::int64_t bytes = 0;
     for (const Operand each : operands)
       bytes += view_bytes(calls.plan(), calls.plan().view_of(op, each), plan.scenario.problem.dtype);
+    add_rowwise(plan, kind, bytes, cost);
+  }
+
+  // Another kernel before or behind the operation's own.
+  void add_rowwise(const Plan& plan, OpKind kind, std::int64_t bytes, KernelCost& cost) const {
     const KernelCost more = rowwise_(plan, kind, bytes);
     cost.seconds += more.seconds;
     cost.parts.add(more.origin, more.seconds);

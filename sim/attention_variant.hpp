@@ -44,7 +44,7 @@ struct AttentionVariant {
   bool by_model = false;  // no table is of such kernels, and tiles_s is all that is known (general, masked)
 };
 
-// The same of a point of a table of ours, on `sms` multiprocessors: the call that `measure` makes.
+// The same of a point of a table of ours, on `sms` multiprocessors: the call that `cplab calibrate` makes.
 struct PointTiles {
   double tiles_s = 0, tiles = 0;
 };

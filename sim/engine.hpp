@@ -175,9 +175,9 @@ class Engine {
   // To other ranks, over the wire, as a message table counts them.
   double sent_bytes(const RankPlan& rank, const Operation& op) const;
   void measure(Collective& collective) const;
-  // How much longer the messages that carry the collective take than its table says of one a pair.
   // Whether the machine's tables of that collective are of whole calls (MessageTable::whole).
   bool is_whole(const Operation& op) const;
+  // How much longer the messages that carry the collective take than its table says of one a pair.
   double carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points,
                            bool& in_pieces) const;
   double member_longer_us(const Collective& collective, std::size_t member,

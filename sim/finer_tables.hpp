@@ -1,6 +1,6 @@
 // Measured times of what plans issue beyond the squares, curves and shifts of the other tables: how far a
-// call is from those. A hardware file may have them (docs/05-cost-model.md); no time is made of them yet but
-// by who asks.
+// call is from those. A hardware file may have them (docs/05-cost-model.md). The simulator reads [[beside]]
+// (Contentions); no prediction uses the others yet.
 #pragma once
 
 #include <cstdint>

@@ -255,10 +255,6 @@ std::vector<TokenRun> at_stride(std::span<const TokenRun> runs, std::int64_t str
   return cut;
 }
 
-}  // namespace
-
-namespace {
-
 bool same_tokens(const TokenRun& a, const TokenRun& b) {
   return a.sequence == b.sequence && a.rows == b.rows && a.valid == b.valid && a.position == b.position &&
          a.stride == b.stride;

@@ -119,10 +119,6 @@ void write_result(const State& state, const std::string& path, Console& console)
   });
 }
 
-}  // namespace
-
-namespace {
-
 // What is measured, or without a budget only imported, into the file that --out names.
 State calibrated(const Arguments& arguments, Console& console, const CalibratingNodes& processes) {
   const std::string path = arguments.text("out", "");

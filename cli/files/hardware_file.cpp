@@ -1,6 +1,8 @@
 // Reader of hardware files: head, sections, what --set changes, and all that is wrong with them.
 #include "cli/files/hardware_file.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -13,6 +15,7 @@
 #include "cli/files/toml_table.hpp"
 #include "kernels/compiled.hpp"
 #include "sim/plausible.hpp"
+#include "sim/simulate.hpp"
 
 namespace cplab {
 namespace {
@@ -161,9 +164,10 @@ class Reader {
     const std::string theirs = calibration.text("kernels", "");
     if (theirs.empty() || theirs == compiled->build_hash) return;
     hardware.other_kernels = true;
-    hardware.notes.push_back(hardware.name + ": calibrated with other kernels (" + theirs + ", of commit " +
-                             calibration.text("commit", "?") + ") than this program's (" +
-                             compiled->build_hash + "): bands are 5 % wider; cplab calibrate measures anew");
+    hardware.notes.push_back(
+        hardware.name + ": calibrated with other kernels (" + theirs + ", of commit " +
+        calibration.text("commit", "?") + ") than this program's (" + compiled->build_hash + "): bands are " +
+        fmt::format("{:g}", 100 * of_other_kernels) + " % wider; cplab calibrate measures anew");
   }
 
   static void drop_missing_network(HardwareFaults& faults) {

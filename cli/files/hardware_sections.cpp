@@ -16,7 +16,6 @@ std::vector<OpKind> kinds_of(bool communication) {
 
 namespace {
 
-// The kinds that have tables: kernels, or messages.
 const std::vector<OpKind> kernel_kinds = kinds_of(false);
 const std::vector<OpKind> message_kinds = kinds_of(true);
 

@@ -51,7 +51,7 @@ Hardware read_sections(const Table& table, HardwareFaults& faults);
 FinerTables read_finer_tables(const Table& root, HardwareFaults& faults);
 // [accuracy]. Throws InputError.
 std::vector<KindAccuracy> read_accuracy(const Table& section);
-// Kinds of operations that are communication, or that are not.
+// Kinds that have tables (host_sync has none): those that communicate, or the others.
 std::vector<OpKind> kinds_of(bool communication);
 // origin, and tool, machine, date or source of a section; what is wrong with them goes into `faults`.
 void read_provenance(const Table& section, const std::string& name, HardwareFaults& faults, Provenance& to);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "algorithms/core/build.hpp"
 #include "algorithms/faults/faults.hpp"
@@ -16,6 +17,7 @@
 #include "cli/studies/lasp_source.hpp"
 #include "cli/studies/reproduce.hpp"
 #include "cli/subject.hpp"
+#include "exec/repeated.hpp"
 #include "report/table.hpp"
 #include "sim/simulate.hpp"
 
@@ -145,9 +147,7 @@ double rank_correlation(const std::vector<Figure>& figures) {
 double median_error(const std::vector<Figure>& figures) {
   std::vector<double> errors;
   for (const Figure& f : figures) errors.push_back(std::abs(f.error()));
-  std::sort(errors.begin(), errors.end());
-  const std::size_t n = errors.size();
-  return n % 2 == 1 ? errors[n / 2] : (errors[n / 2 - 1] + errors[n / 2]) / 2;
+  return median(std::move(errors));
 }
 
 std::string about_column(const std::string& name, const std::vector<Figure>& figures, bool fitted) {

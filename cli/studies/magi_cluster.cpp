@@ -15,6 +15,7 @@
 #include "cli/studies/least_squares.hpp"
 #include "cli/studies/magi_source.hpp"
 #include "cli/studies/reproduce.hpp"
+#include "exec/repeated.hpp"
 #include "report/table.hpp"
 
 namespace cplab {
@@ -178,9 +179,8 @@ Worth worth_of(const MagiSource& source, const TimesOfAll& times) {
       }
     }
   }
-  std::sort(errors.begin(), errors.end());
-  worth.median = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
-  worth.worst = errors.back();
+  worth.worst = *std::max_element(errors.begin(), errors.end());
+  worth.median = median(std::move(errors));
   return worth;
 }
 
@@ -272,8 +272,8 @@ std::vector<std::string> first_cluster_notes(const ClusterSource& source) {
       "Links, network, launches, interference and the curves of all_gather and reduce_scatter are those of "
       "hardware/published-h100x64.toml and not fitted. The network is assumed: one NIC of 400 Gb/s a GPU.",
       "Not fitted but read off the authors' program: attention stores what an add behind it sums; before "
-      "each "
-      "attention kernel its operands are gathered, behind it results are scattered into zeros (their kernels "
+      "each attention kernel its operands are gathered, behind it results are scattered into zeros (their "
+      "kernels "
       "take any lengths). Rates at 64K and more follow from those of 16K and 32K, 1 / rate linear in 1 / "
       "sequence; of the full forward far_keys is what is left of that."};
 }

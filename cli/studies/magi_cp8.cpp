@@ -35,17 +35,11 @@ using Parts = std::array<double, part_count>;  // seconds
 Hardware machine(const ScenarioFile& file, const MagiSource& source) {
   const Problem& problem = file.scenario.problem;
   Hardware hardware = machine_of(file);
-  std::erase_if(hardware.kernels, [](const KernelTable& table) {
-    return table.kind == OpKind::attend || table.kind == OpKind::attend_backward;
-  });
+  std::erase_if(hardware.kernels, [](const KernelTable& table) { return has_square_points(table.kind); });
   for (std::size_t c = 0; c < magi_charts.size(); ++c)
     hardware.kernels.push_back(magi_kernel(source, problem, c));
   validate(hardware);
   return hardware;
-}
-
-OpKind attention_of(Phase phase) {
-  return phase == Phase::forward ? OpKind::attend : OpKind::attend_backward;
 }
 
 MagiPart part_of(OpKind kind) {
@@ -79,7 +73,7 @@ Parts taken_apart(const Plan& plan, const Prediction& prediction, const Hardware
   const KernelCostFunction cost = standard_kernel_cost(hardware);
   double alone_s = 0, attention_s = 0;
   for (const Operation& op : rank.operations)
-    if (op.phase == phase && op.kind == attention_of(phase)) alone_s += cost(plan, calls, op).seconds;
+    if (op.phase == phase && has_square_points(op.kind)) alone_s += cost(plan, calls, op).seconds;
   const std::vector<double> came_s = peers_came_s(plan, prediction.timeline)[last];
   Parts parts{};
   for (const Moment& moment : moments(rank, prediction.timeline.ranks[last], begin_s, end_s)) {
@@ -93,7 +87,7 @@ Parts taken_apart(const Plan& plan, const Prediction& prediction, const Hardware
       const double waited = std::clamp(came_s[moment.operation] - moment.begin_s, 0.0, seconds);
       parts[waits] += waited;
       parts[transfers] += seconds - waited;
-    } else if (kind == attention_of(phase)) {
+    } else if (has_square_points(kind)) {
       attention_s += seconds;
     } else {
       parts[part_of(kind)] += seconds;

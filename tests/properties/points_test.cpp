@@ -34,8 +34,8 @@ Scenario scenario_of(const KernelTable& table, const KernelPoint& point) {
 
 }  // namespace
 
-// Of our own backward plans call another form than `measure` does, which has the gradients in fp32 and delta
-// before; tests/sim has that one. A point of a kernel that is not the one taken is not met either.
+// Of our own backward plans call another form than `cplab calibrate` does, which has the gradients in fp32
+// and delta before; tests/sim has that one. A point of a kernel that is not the one taken is not met either.
 TEST_CASE("what was measured comes out exactly") {
   int points = 0;
   for (const Machine* machine : machines()) {
