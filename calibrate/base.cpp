@@ -129,7 +129,7 @@ Hardware assumed_machine(const Hardware& base, const std::string& file, const Ma
        {&hardware.node.provenance, &hardware.network.provenance, &hardware.gpu.provenance,
         &hardware.host.provenance, &hardware.linear.provenance, &hardware.burst.provenance, &hardware.fixed})
     assume(*from);
-  if (!hardware.elementwise.efficiency.empty() || hardware.elementwise.apart)
+  if (!hardware.elementwise.efficiency.empty() || hardware.elementwise.apart || hardware.elementwise.gathers)
     assume(hardware.elementwise.provenance);
   for (KernelTable& table : hardware.kernels) assume(table.provenance);
   for (cplab::MessageTable& table : hardware.messages) assume(table.provenance);

@@ -69,11 +69,12 @@ void write_host(TomlText& out, const Hardware& hardware) {
   out.key("floor_s", hardware.linear.floor_s);
   write_origin(out, hardware.linear.provenance);
   const ElementwiseSpec& elementwise = hardware.elementwise;
-  if (!elementwise.efficiency.empty() || elementwise.apart) {
+  if (!elementwise.efficiency.empty() || elementwise.apart || elementwise.gathers) {
     out.heading("[elementwise]");
     for (const auto& [kind, efficiency] : elementwise.efficiency)
       out.key(std::string(name(kind)), efficiency);
     if (elementwise.apart) out.key("apart", true);
+    if (elementwise.gathers) out.key("gathers", true);
     write_origin(out, elementwise.provenance);
   }
   if (hardware.burst.seconds > 0) {

@@ -158,6 +158,9 @@ void check_same(const Hardware& a, const Hardware& b) {
   CHECK(a.burst.share == b.burst.share);
   CHECK(a.elementwise.efficiency == b.elementwise.efficiency);
   CHECK(a.elementwise.apart == b.elementwise.apart);
+  CHECK(a.elementwise.gathers == b.elementwise.gathers);
+  CHECK(a.linear.floor_s == b.linear.floor_s);
+  CHECK(a.network.max_nodes == b.network.max_nodes);
   check_same(a.elementwise.provenance, b.elementwise.provenance);
   CHECK(a.fixed_bytes == b.fixed_bytes);
   check_same(a.fixed, b.fixed);
@@ -174,11 +177,15 @@ void check_same(const Hardware& a, const Hardware& b) {
     CHECK(x.group == y.group);
     CHECK(x.channels == y.channels);
     CHECK(x.alone == y.alone);
+    CHECK(x.whole == y.whole);
     CHECK(x.cuda_graph == y.cuda_graph);
     CHECK(x.link_bytes_s == y.link_bytes_s);
     CHECK(x.nics_per_gpu == y.nics_per_gpu);
     REQUIRE(x.points.size() == y.points.size());
-    for (std::size_t p = 0; p < x.points.size(); ++p) CHECK(x.points[p].seconds == y.points[p].seconds);
+    for (std::size_t p = 0; p < x.points.size(); ++p) {
+      CHECK(x.points[p].bytes == y.points[p].bytes);
+      CHECK(x.points[p].seconds == y.points[p].seconds);
+    }
     check_same(x.provenance, y.provenance);
   }
   check_same(a.finer, b.finer);

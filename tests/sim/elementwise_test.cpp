@@ -7,12 +7,14 @@
 #include "cli/files/hardware_file.hpp"
 #include "cli/files/text_file.hpp"
 #include "sim/kernel_cost.hpp"
+#include "tests/contains.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {
 namespace {
 
 using namespace sim_test;
+using testing::contains;
 
 struct Machine {
   Hardware hardware = hand_machine(1);
@@ -64,10 +66,6 @@ std::string error_of(const std::string& section) {
     return error.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
