@@ -1,0 +1,246 @@
+// Attention of one layer: scenario, simulation, formulas; see layer_attention.hpp.
+#include "decide/layer_attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
+#include "algorithms/core/resolve.hpp"
+#include "decide/machine_rates.hpp"
+#include "derive/memory.hpp"
+#include "report/figures.hpp"
+#include "sim/simulate.hpp"
+
+namespace cplab {
+
+namespace {
+
+// Heads of a kind that one of `tp` ranks has. Fewer key heads than ranks are held several times.
+std::int64_t share_of(std::int64_t heads, std::int64_t tp) {
+  return std::max<std::int64_t>(1, heads / tp);
+}
+
+void set_lengths(Problem& p, const AttentionCase& of) {
+  if (of.document <= 0 || of.document >= of.sequence) {
+    p.batch = of.batch;
+    p.sequence = of.sequence;
+    return;
+  }
+  p.format = Format::thd;
+  for (std::int64_t row = 0; row < of.batch; ++row) {
+    std::int64_t left = of.sequence;
+    for (; left >= of.document; left -= of.document) p.lengths.push_back(of.document);
+    if (left > 0) p.lengths.push_back(left);
+  }
+  p.padded_lengths = p.lengths;
+}
+
+// Latent attention with keys and values projected: query heads of D = head_size + rope against as many key heads, E
+// values. Stands as heads of one size with the same products, (D + E) / 2 each, and so the same bytes of keys and values.
+void set_heads(Problem& p, const AttentionKind& kind, std::int64_t tp) {
+  p.heads = share_of(kind.heads, tp);
+  p.kv_heads = kind.mixer == Mixer::latent ? p.heads : share_of(kind.kv_heads, tp);
+  p.head_size = kind.head_size;
+  p.value_size = kind.value_size;
+  if (p.head_size == p.value_size && p.head_size <= 256) return;
+  constexpr std::int64_t usual_head_size = 128;
+  const double scale = static_cast<double>(p.head_size + p.value_size) / (2 * usual_head_size);
+  const std::int64_t group = p.heads / p.kv_heads;
+  p.kv_heads = std::max<std::int64_t>(1, std::llround(static_cast<double>(p.kv_heads) * scale));
+  p.heads = p.kv_heads * group;
+  p.head_size = p.value_size = usual_head_size;
+}
+
+AttentionChoice choice(std::string algorithm, std::string placement,
+                       std::vector<std::pair<std::string, OptionValue>> options = {}) {
+  AttentionChoice chosen{std::move(algorithm), std::move(placement), {}};
+  for (auto& [key, value] : options) chosen.schedule.set(key, std::move(value));
+  return chosen;
+}
+
+std::string text_of(const Schedule& schedule) {
+  std::string text;
+  for (const auto& [key, value] : schedule.options) text += key + "=" + to_string(value) + " ";
+  return text;
+}
+
+}  // namespace
+
+std::string foreign_form(const AttentionKind& kind) {
+  if (kind.mixer == Mixer::gated_delta) return "the gated delta rule with one gate a head";
+  if (kind.mixer == Mixer::decay) return "linear attention with a decay of its own";
+  if (kind.mixer == Mixer::latent) return "latent keys and values (MLA)";
+  if (kind.sink) return "attention sinks";
+  if (kind.softcap > 0) return "a cap of logits";
+  if (kind.chunk > 0) return "chunks of tokens";
+  if (kind.head_size != kind.value_size || kind.head_size > 256) return "heads of that size";
+  return {};
+}
+
+Hardware every_nth_gpu(const Hardware& whole, std::int64_t tp) {
+  Hardware sliced = whole;
+  if (tp <= 1) return sliced;
+  const auto n = static_cast<int>(tp);
+  sliced.node.gpus = std::max(1, whole.node.gpus / n);
+  NetworkSpec& network = sliced.network;
+  if (network.nics >= whole.node.gpus) {
+    network.nics = sliced.node.gpus * whole.nics_per_gpu();
+  } else if (network.nics > 0) {
+    // The other groups of the node send at the same time through the NICs that they share with this one.
+    network.nic_bytes_s *= static_cast<double>(network.nics) / n;
+    network.nics = 1;
+  }
+  for (SwitchLevel& level : network.levels) level.up_bytes_s /= n;
+  return sliced;
+}
+
+Scenario scenario_of(const Model& model, const AttentionCase& of, const AttentionChoice& chosen,
+                     const Hardware& group_machine) {
+  const AttentionKind& kind = model.attention[of.kind];
+  Scenario s;
+  Problem& p = s.problem;
+  p.attention = Attention::softmax;
+  set_heads(p, kind, of.tp);
+  p.dtype = DType::bf16;
+  p.causal = true;
+  AttentionCase rows = of;
+  if (kind.chunk > 0) rows.document = std::min(of.document > 0 ? of.document : of.sequence, kind.chunk);
+  set_lengths(p, rows);
+  if (kind.window > 0 && kind.window < of.sequence) p.window = {kind.window - 1, 0};
+  p.scale = 1 / std::sqrt(static_cast<double>(p.head_size));
+  p.direction = of.backward ? Direction::forward_backward : Direction::forward;
+  s.parallel.ranks = of.cp;
+  s.parallel.replicas = 1;
+  s.algorithm = chosen.algorithm.empty() ? "ring" : chosen.algorithm;
+  s.placement = chosen.placement;
+  s.schedule = chosen.schedule;
+  if (of.backward && s.schedule.find("between") == nullptr) s.schedule.set("between", std::string("layers"));
+  require_ranks(group_machine, of.cp);
+  s.parallel.islands = islands_of(group_machine, static_cast<int>(of.cp));
+  return resolve(std::move(s));
+}
+
+std::vector<AttentionChoice> choices_of(const Model& model, const AttentionCase& of,
+                                        const Hardware& group_machine) {
+  if (of.cp == 1) return {choice("", "contiguous")};
+  const AttentionKind& kind = model.attention[of.kind];
+  std::vector<AttentionChoice> found;
+  const bool narrow = kind.window > 0 && kind.window * of.cp < 2 * of.sequence;
+  const auto both = [&](const char* algorithm, std::vector<std::pair<std::string, OptionValue>> options = {}) {
+    found.push_back(choice(algorithm, "zigzag", options));
+    if (narrow || kind.chunk > 0) found.push_back(choice(algorithm, "contiguous", options));
+  };
+  both("ring");
+  both("all_gather");
+  found.push_back(choice("all_to_all", "contiguous"));
+  found.push_back(choice("all_to_all", "zigzag"));
+  found.push_back(choice("head_strided", "zigzag"));
+  std::vector<std::int64_t> inner{2, 4, 8};
+  if (std::find(inner.begin(), inner.end(), group_machine.node.gpus) == inner.end())
+    inner.push_back(group_machine.node.gpus);
+  for (const std::int64_t ranks : inner) {
+    if (ranks < 2 || ranks >= of.cp || of.cp % ranks != 0) continue;
+    found.push_back(choice("usp", "zigzag", {{"inner_ranks", ranks}}));
+    found.push_back(choice("hierarchical", "zigzag", {{"inner_ranks", ranks}}));
+  }
+  return found;
+}
+
+LayerAttention::LayerAttention(const Model& model, const Hardware& hardware)
+    : model_(model), hardware_(hardware) {}
+LayerAttention::~LayerAttention() = default;
+
+const Hardware& LayerAttention::machine(std::int64_t tp) const {
+  auto found = machines_.find(tp);
+  if (found == machines_.end()) found = machines_.emplace(tp, every_nth_gpu(hardware_, tp)).first;
+  return found->second;
+}
+
+Plan LayerAttention::plan(const AttentionCase& of, const AttentionChoice& chosen) const {
+  return build_plan(scenario_of(model_, of, chosen, machine(of.tp)));
+}
+
+AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const AttentionChoice& chosen) const {
+  const Plan plan = this->plan(of, chosen);
+  const Simulation simulation = simulate(plan, machine(of.tp));
+  std::vector<MemoryPlan> memory;
+  for (const RankPlan& rank : plan.ranks) memory.push_back(plan_memory(rank));
+  const Figures figures = derive_figures(plan, simulation.timeline, memory);
+  AttentionCost cost;
+  for (const PhaseTime& phase : figures.phases)
+    (phase.phase == Phase::forward ? cost.forward_s : cost.backward_s) = phase.time_s;
+  cost.low = simulation.low_s / simulation.time_s;
+  cost.high = simulation.high_s / simulation.time_s;
+  for (const RankFigures& rank : figures.ranks) {
+    if (rank.exposed_communication_s > cost.exposed_transfer_s + cost.exposed_wait_s) {
+      cost.exposed_transfer_s = rank.exposed_transfer_s;
+      cost.exposed_wait_s = rank.exposed_wait_s;
+    }
+    cost.saved_bytes = std::max(cost.saved_bytes, rank.saved_bytes);
+    cost.transient_bytes = std::max(cost.transient_bytes, rank.peak_bytes - rank.saved_bytes);
+    cost.sent_bytes = std::max(cost.sent_bytes, rank.sent_bytes);
+  }
+  cost.origins = simulation.critical;
+  cost.formula = foreign_form(model_.attention[of.kind]);
+  if (!cost.formula.empty()) {
+    cost.origins.raise(Origin::assumed);
+    cost.low = std::min(cost.low, 0.75);
+    cost.high = std::max(cost.high, 1.25);
+  }
+  return cost;
+}
+
+// The delta rule and linear attention in chunks of C = 64 tokens, per value head: within a chunk q k^T, k k^T, the
+// inverse of a C x C triangle applied to [k v], and the product with v; between chunks two products with the D x E
+// state and one that makes its change. Forward FLOPs a token 2 (3 C D + 2 C E + 3 D E); the backward 2.5 times as many,
+// as of chunked kernels of flash-linear-attention; a third of peak, which such kernels reach on H100 at best. The state
+// of a sequence crosses the ranks in log2(P) steps of H D E floats, forward and backward.
+AttentionCost LayerAttention::delta_rule(const AttentionCase& of) const {
+  constexpr double chunk = 64, backward_of_forward = 2.5, of_peak = 1.0 / 3;
+  const AttentionKind& kind = model_.attention[of.kind];
+  const MachineRates rates(hardware_);
+  const auto heads = static_cast<double>(share_of(kind.heads, of.tp));
+  const auto key_heads = static_cast<double>(share_of(kind.kv_heads, of.tp));
+  const auto D = static_cast<double>(kind.head_size), E = static_cast<double>(kind.value_size);
+  const double tokens = static_cast<double>(of.batch * of.sequence) / static_cast<double>(of.cp);
+  const double flops = tokens * heads * 2 * (3 * chunk * D + 2 * chunk * E + 3 * D * E);
+  const double row_bytes = 2 * (2 * key_heads * D + 2 * heads * E);
+  const double state_bytes = 4 * heads * D * E;
+  AttentionCost cost;
+  cost.formula = foreign_form(kind);
+  cost.forward_s = std::max(flops / (rates.peak_flops("bf16") * of_peak), rates.move(tokens * row_bytes).seconds);
+  cost.backward_s = backward_of_forward * cost.forward_s;
+  if (of.cp > 1) {
+    const double steps = std::ceil(std::log2(static_cast<double>(of.cp)));
+    const double step_s = rates.send(of.cp * of.tp > hardware_.node.gpus ? hardware_.node.gpus : of.tp, state_bytes).seconds;
+    cost.exposed_transfer_s = (of.backward ? 2 : 1) * steps * step_s;
+    cost.sent_bytes = static_cast<std::int64_t>((of.backward ? 2 : 1) * steps * state_bytes);
+    cost.forward_s += steps * step_s;
+    cost.backward_s += steps * step_s;
+  }
+  if (!of.backward) cost.backward_s = 0;
+  cost.saved_bytes = static_cast<std::int64_t>(tokens * row_bytes);
+  cost.transient_bytes = static_cast<std::int64_t>(tokens / chunk * state_bytes);
+  cost.origins.add(Origin::assumed, cost.forward_s + cost.backward_s);
+  cost.low = band(Origin::assumed).low;
+  cost.high = band(Origin::assumed).high;
+  return cost;
+}
+
+const AttentionCost& LayerAttention::cost(const AttentionCase& of, const AttentionChoice& chosen) {
+  const Key key{of, chosen.algorithm, chosen.placement, text_of(chosen.schedule)};
+  const auto known = known_.find(key);
+  if (known != known_.end()) return known->second;
+  const Mixer mixer = model_.attention[of.kind].mixer;
+  const bool by_formula = mixer == Mixer::gated_delta || mixer == Mixer::decay;
+  if (!by_formula) ++simulated_;
+  return known_.emplace(key, by_formula ? delta_rule(of) : simulate_case(of, chosen)).first->second;
+}
+
+const AttentionCost& LayerAttention::alone(AttentionCase of) {
+  of.cp = 1;
+  return cost(of, choice("", "contiguous"));
+}
+
+}  // namespace cplab
