@@ -29,14 +29,15 @@ const std::vector<Folder>& folders() {
       {"check", {"plan"}},
       {"calls", {"plan", "kernels"}},
       {"sim", {"plan", "derive", "calls", "kernels", "report"}},
+      {"decide", {"plan", "derive", "algorithms", "check", "calls", "sim", "report"}},
       {"exec", {"plan", "derive", "calls", "kernels", "report"}},
       {"calibrate", {"algorithms", "plan", "derive", "sim", "exec", "kernels", "report"}},
       {"kernels", {}},
       {"reference", {}},
       {"report", {"plan", "derive"}},
       {"cli",
-       {"plan", "derive", "algorithms", "check", "calls", "sim", "exec", "calibrate", "kernels", "reference",
-        "report", "cmake"}},
+       {"plan", "derive", "algorithms", "check", "calls", "sim", "decide", "exec", "calibrate", "kernels",
+        "reference", "report", "cmake"}},
       {"cmake", {}},  // cmake/version.hpp
   };
   return table;
