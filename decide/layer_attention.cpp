@@ -25,9 +25,12 @@ void set_lengths(Problem& p, const AttentionCase& of) {
   if (of.document <= 0 || of.document >= of.sequence) {
     p.batch = of.batch;
     p.sequence = of.sequence;
+    p.lengths.assign(static_cast<std::size_t>(of.batch), of.sequence);
+    p.padded_lengths = p.lengths;
     return;
   }
   p.format = Format::thd;
+  p.packed = true;
   for (std::int64_t row = 0; row < of.batch; ++row) {
     std::int64_t left = of.sequence;
     for (; left >= of.document; left -= of.document) p.lengths.push_back(of.document);
@@ -36,8 +39,9 @@ void set_lengths(Problem& p, const AttentionCase& of) {
   p.padded_lengths = p.lengths;
 }
 
-// Latent attention with keys and values projected: query heads of D = head_size + rope against as many key heads, E
-// values. Stands as heads of one size with the same products, (D + E) / 2 each, and so the same bytes of keys and values.
+// Latent attention with keys and values projected: query heads of D = head_size + rope against as many key
+// heads, E values. Stands as heads of one size with the same products, (D + E) / 2 each, and so the same
+// bytes of keys and values.
 void set_heads(Problem& p, const AttentionKind& kind, std::int64_t tp) {
   p.heads = share_of(kind.heads, tp);
   p.kv_heads = kind.mixer == Mixer::latent ? p.heads : share_of(kind.kv_heads, tp);
@@ -127,7 +131,8 @@ std::vector<AttentionChoice> choices_of(const Model& model, const AttentionCase&
   const AttentionKind& kind = model.attention[of.kind];
   std::vector<AttentionChoice> found;
   const bool narrow = kind.window > 0 && kind.window * of.cp < 2 * of.sequence;
-  const auto both = [&](const char* algorithm, std::vector<std::pair<std::string, OptionValue>> options = {}) {
+  const auto both = [&](const char* algorithm,
+                        std::vector<std::pair<std::string, OptionValue>> options = {}) {
     found.push_back(choice(algorithm, "zigzag", options));
     if (narrow || kind.chunk > 0) found.push_back(choice(algorithm, "contiguous", options));
   };
@@ -191,11 +196,12 @@ AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const Atten
   return cost;
 }
 
-// The delta rule and linear attention in chunks of C = 64 tokens, per value head: within a chunk q k^T, k k^T, the
-// inverse of a C x C triangle applied to [k v], and the product with v; between chunks two products with the D x E
-// state and one that makes its change. Forward FLOPs a token 2 (3 C D + 2 C E + 3 D E); the backward 2.5 times as many,
-// as of chunked kernels of flash-linear-attention; a third of peak, which such kernels reach on H100 at best. The state
-// of a sequence crosses the ranks in log2(P) steps of H D E floats, forward and backward.
+// The delta rule and linear attention in chunks of C = 64 tokens, per value head: within a chunk q k^T, k
+// k^T, the inverse of a C x C triangle applied to [k v], and the product with v; between chunks two products
+// with the D x E state and one that makes its change. Forward FLOPs a token 2 (3 C D + 2 C E + 3 D E); the
+// backward 2.5 times as many, as of chunked kernels of flash-linear-attention; a third of peak, which such
+// kernels reach on H100 at best. The state of a sequence crosses the ranks in log2(P) steps of H D E floats,
+// forward and backward.
 AttentionCost LayerAttention::delta_rule(const AttentionCase& of) const {
   constexpr double chunk = 64, backward_of_forward = 2.5, of_peak = 1.0 / 3;
   const AttentionKind& kind = model_.attention[of.kind];
@@ -209,11 +215,13 @@ AttentionCost LayerAttention::delta_rule(const AttentionCase& of) const {
   const double state_bytes = 4 * heads * D * E;
   AttentionCost cost;
   cost.formula = foreign_form(kind);
-  cost.forward_s = std::max(flops / (rates.peak_flops("bf16") * of_peak), rates.move(tokens * row_bytes).seconds);
+  cost.forward_s =
+      std::max(flops / (rates.peak_flops("bf16") * of_peak), rates.move(tokens * row_bytes).seconds);
   cost.backward_s = backward_of_forward * cost.forward_s;
   if (of.cp > 1) {
     const double steps = std::ceil(std::log2(static_cast<double>(of.cp)));
-    const double step_s = rates.send(of.cp * of.tp > hardware_.node.gpus ? hardware_.node.gpus : of.tp, state_bytes).seconds;
+    const double step_s =
+        rates.send(of.cp * of.tp > hardware_.node.gpus ? hardware_.node.gpus : of.tp, state_bytes).seconds;
     cost.exposed_transfer_s = (of.backward ? 2 : 1) * steps * step_s;
     cost.sent_bytes = static_cast<std::int64_t>((of.backward ? 2 : 1) * steps * state_bytes);
     cost.forward_s += steps * step_s;

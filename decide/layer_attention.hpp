@@ -1,5 +1,6 @@
-// Time and memory of the attention of one layer under a layout: the plan of its CP group, simulated on the GPUs that
-// the group has; or, for forms that no plan can say yet, a stated formula over a plan of the same work.
+// Time and memory of the attention of one layer under a layout: the plan of its CP group, simulated on the
+// GPUs that the group has; or, for forms that no plan can say yet, a stated formula over a plan of the same
+// work.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +32,12 @@ struct AttentionCase {
 struct AttentionCost {
   double forward_s = 0, backward_s = 0;
   double low = 1, high = 1;  // factors: the band around both
-  // Of the rank that is exposed longest: time in which it only communicates, and in which it waits for a peer.
+  // Of the rank that is exposed longest: time in which it only communicates, and in which it waits for a
+  // peer.
   double exposed_transfer_s = 0, exposed_wait_s = 0;
   OriginSeconds origins;  // of forward_s + backward_s
-  std::int64_t saved_bytes = 0;      // q, k, v, out, lse and what else the plan keeps, of the rank that keeps most
+  std::int64_t saved_bytes =
+      0;  // q, k, v, out, lse and what else the plan keeps, of the rank that keeps most
   std::int64_t transient_bytes = 0;  // what its peak has beside them
   std::int64_t sent_bytes = 0;       // of the rank that sends most, both phases
   // Empty: the plan is of this very attention. Else what the formula stands for: "attention sinks".
@@ -42,12 +45,15 @@ struct AttentionCost {
 };
 
 // The scenario whose plan stands for that attention. Throws ScenarioError where the algorithm cannot do it.
-Scenario scenario_of(const Model&, const AttentionCase&, const AttentionChoice&, const Hardware& group_machine);
+Scenario scenario_of(const Model&, const AttentionCase&, const AttentionChoice&,
+                     const Hardware& group_machine);
 // What of the layer's form no plan can say; empty: nothing.
 std::string foreign_form(const AttentionKind&);
-// The machine as the members of a CP group see it that are `tp` GPUs apart: their share of each node and of its NICs.
+// The machine as the members of a CP group see it that are `tp` GPUs apart: their share of each node and of
+// its NICs.
 Hardware every_nth_gpu(const Hardware&, std::int64_t tp);
-// Every choice that may be legal there, best known first: (algorithm, placement, schedule). `scenario_of` decides.
+// Every choice that may be legal there, best known first: (algorithm, placement, schedule). `scenario_of`
+// decides.
 std::vector<AttentionChoice> choices_of(const Model&, const AttentionCase&, const Hardware& group_machine);
 
 class LayerAttention {

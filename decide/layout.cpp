@@ -21,7 +21,7 @@ std::string_view name(Recompute recompute) {
   return "none";
 }
 
-std::string describe(const Layout& layout) {
+std::string describe(const ModelLayout& layout) {
   std::string text = "tp" + std::to_string(layout.tp) + " cp" + std::to_string(layout.cp) + " pp" +
                      std::to_string(layout.pp) + " dp" + std::to_string(layout.dp);
   const auto say = [&](const char* what, std::int64_t count) {

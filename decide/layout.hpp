@@ -52,7 +52,7 @@ struct AttentionChoice {
   Schedule schedule;  // what differs from the algorithm's defaults
 };
 
-struct Layout {
+struct ModelLayout {
   std::int64_t tp = 1, cp = 1, pp = 1, dp = 1, ep = 1, etp = 1;
   std::int64_t pipeline_chunks = 1;
   std::int64_t micro_batch = 1, micro_batches = 1;  // sequences at once, and how many times in a step
@@ -67,6 +67,6 @@ struct Layout {
 };
 
 // "tp2 cp4 pp1 dp1", with ep, recompute and micro-batches where they differ from 1 and none.
-std::string describe(const Layout&);
+std::string describe(const ModelLayout&);
 
 }  // namespace cplab

@@ -11,9 +11,13 @@ namespace {
 
 constexpr double tile_rows = 128, tile_columns = 256;
 
-double product_flops(double m, double n, double k, double groups) { return 2 * m * n * k * groups; }
+double product_flops(double m, double n, double k, double groups) {
+  return 2 * m * n * k * groups;
+}
 
-bool is_narrow(std::string_view dtype) { return dtype == "fp8" || dtype == "fp4"; }
+bool is_narrow(std::string_view dtype) {
+  return dtype == "fp8" || dtype == "fp4";
+}
 
 }  // namespace
 
@@ -28,8 +32,8 @@ double MachineRates::peak_flops(std::string_view dtype) const {
                       "missing: matrix products of the model are timed by it");
 }
 
-// Of the time of a product the share in which its multiprocessors have a tile: partial last waves and short products
-// leave some without.
+// Of the time of a product the share in which its multiprocessors have a tile: partial last waves and short
+// products leave some without.
 double MachineRates::waves_share(double m, double n, double groups) const {
   const double tiles = std::ceil(m / tile_rows) * std::ceil(n / tile_columns) * groups;
   const double computed = tiles * tile_rows * tile_columns / (m * n * groups);
@@ -59,14 +63,17 @@ Estimate MachineRates::product(std::string_view dtype, double m, double n, doubl
   const double flops_s = peak_flops(dtype) * efficiency.seconds * waves_share(m, n, groups);
   const double bytes = (dtype == "fp8" ? 1.0 : dtype == "fp4" ? 0.5 : 2.0) * (m * k + n * k) + 2 * m * n;
   const double memory_s = bytes * groups / hardware_.gpu.copy_bytes_s;
-  const double least_s = hardware_.gpu.least_kernel_s > 0 ? hardware_.gpu.least_kernel_s : usual_least_kernel_s;
+  const double least_s =
+      hardware_.gpu.least_kernel_s > 0 ? hardware_.gpu.least_kernel_s : usual_least_kernel_s;
   return {std::max({product_flops(m, n, k, groups) / flops_s, memory_s, least_s}), efficiency.origin};
 }
 
 Estimate MachineRates::move(double bytes) const {
   if (bytes <= 0) return {0, Origin::measured};
-  const double least_s = hardware_.gpu.least_kernel_s > 0 ? hardware_.gpu.least_kernel_s : usual_least_kernel_s;
-  return {std::max(least_s, bytes / hardware_.gpu.copy_bytes_s), worst(hardware_.gpu.provenance.origin, Origin::interpolated)};
+  const double least_s =
+      hardware_.gpu.least_kernel_s > 0 ? hardware_.gpu.least_kernel_s : usual_least_kernel_s;
+  return {std::max(least_s, bytes / hardware_.gpu.copy_bytes_s),
+          worst(hardware_.gpu.provenance.origin, Origin::interpolated)};
 }
 
 Path MachineRates::path_of(GroupShape group) const {
@@ -76,8 +83,11 @@ Path MachineRates::path_of(GroupShape group) const {
 Estimate MachineRates::wire(OpKind kind, GroupShape group, double sent_bytes) const {
   if (group.size <= 1 || sent_bytes <= 0) return {0, Origin::measured};
   const Path path = path_of(group);
-  const MessageUse use{.kind = kind, .transport = Transport::nccl, .path = path,
-                       .group = static_cast<int>(group.size), .bytes = sent_bytes};
+  const MessageUse use{.kind = kind,
+                       .transport = Transport::nccl,
+                       .path = path,
+                       .group = static_cast<int>(group.size),
+                       .bytes = sent_bytes};
   if (kind != OpKind::exchange && path == Path::intra) {
     const MessageChoice own = find_collective(hardware_, use);
     if (own.table != nullptr) {
@@ -88,23 +98,27 @@ Estimate MachineRates::wire(OpKind kind, GroupShape group, double sent_bytes) co
   const MessageChoice flow = find_flow(hardware_, use);
   const FlowRate rate = flow_rate(hardware_, *flow.table, sent_bytes);
   double bytes_s = std::min(rate.bytes_s, hardware_.link_bytes_s(path));
-  const double neighbours = std::max<double>(1, static_cast<double>(hardware_.node.gpus / std::max<std::int64_t>(1, group.stride)));
+  const double neighbours =
+      std::max<double>(1, static_cast<double>(hardware_.node.gpus / std::max<std::int64_t>(1, group.stride)));
   const double members = std::min<double>(static_cast<double>(group.size), neighbours);
   if (path == Path::inter) {
-    // The rings of a group share what its members have of the node's NICs. All other groups of the same kind send at
-    // the same time, so each GPU has its share and no more.
+    // The rings of a group share what its members have of the node's NICs. All other groups of the same kind
+    // send at the same time, so each GPU has its share and no more.
     bytes_s = std::min(bytes_s, hardware_.share_bytes_s(path));
-    // Of what a ring passes on, the rest goes inside the node; through its NICs a node sends what one member does.
+    // Of what a ring passes on, the rest goes inside the node; through its NICs a node sends what one member
+    // does.
     if (kind != OpKind::all_to_all && kind != OpKind::exchange) bytes_s *= members;
     if (kind == OpKind::all_to_all) {
       // Of the parts for the other members only those for other nodes go through the NIC.
-      const double across = (static_cast<double>(group.size) - members) / std::max(1.0, static_cast<double>(group.size) - 1);
+      const double across =
+          (static_cast<double>(group.size) - members) / std::max(1.0, static_cast<double>(group.size) - 1);
       bytes_s /= std::max(across, 1e-3);
     }
   }
   // Stepwise collectives start once for each doubling of the group.
   const double starts = kind == OpKind::exchange ? 1 : std::ceil(std::log2(static_cast<double>(group.size)));
-  const Origin origin = kind == OpKind::exchange ? worst(rate.origin, flow.origin_floor) : worst(rate.origin, Origin::extrapolated);
+  const Origin origin = kind == OpKind::exchange ? worst(rate.origin, flow.origin_floor)
+                                                 : worst(rate.origin, Origin::extrapolated);
   return {starts * rate.startup_s + sent_bytes / bytes_s, origin};
 }
 

@@ -1,5 +1,5 @@
-// What a machine does in the parts of a step that no plan describes: matrix products, element-wise kernels, collectives
-// of other groups than context parallelism's, and copies to the host. Each time has an origin.
+// What a machine does in the parts of a step that no plan describes: matrix products, element-wise kernels,
+// collectives of other groups than context parallelism's, and copies to the host. Each time has an origin.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,17 @@ class MachineRates {
   // `hardware` must outlive it.
   explicit MachineRates(const Hardware& hardware) : hardware_(hardware) {}
 
-  // C[m,n] += A[m,k] B[k,n], `groups` of them in one launch. Tiles of 128 x 256 fill the multiprocessors in waves at
-  // gemm_efficiency() of peak_flops, and no faster than the operands go through memory. `dtype`: bf16, fp16, fp8, fp4.
-  // Of a GPU without that type's peak: bf16's, since such products are then computed in bf16.
+  // C[m,n] += A[m,k] B[k,n], `groups` of them in one launch. Tiles of 128 x 256 fill the multiprocessors in
+  // waves at gemm_efficiency() of peak_flops, and no faster than the operands go through memory. `dtype`:
+  // bf16, fp16, fp8, fp4. Of a GPU without that type's peak: bf16's, since such products are then computed in
+  // bf16.
   Estimate product(std::string_view dtype, double m, double n, double k, double groups = 1) const;
   // Of element-wise kernels: bytes read plus bytes written.
   Estimate move(double bytes) const;
 
-  // all_gather and reduce_scatter of a group: `bytes` is the whole (gathered) operand; (size - 1) / size of it goes over
-  // the wire. A group that spans nodes has as many rings as it has members of a node, one through the NICs of each.
+  // all_gather and reduce_scatter of a group: `bytes` is the whole (gathered) operand; (size - 1) / size of
+  // it goes over the wire. A group that spans nodes has as many rings as it has members of a node, one
+  // through the NICs of each.
   Estimate gather(GroupShape, double bytes) const;
   Estimate reduce(GroupShape group, double bytes) const { return gather(group, bytes); }
   // reduce_scatter and all_gather behind it.
@@ -55,10 +57,10 @@ class MachineRates {
   const Hardware& hardware_;
 };
 
-// Assumed where a hardware file does not say: what large bf16 products of training steps reach of a data sheet's dense
-// peak on H100 and H200 (cuBLAS, sustained clock; the [[gemm]] table of h200x2.toml has 0.64 to 0.68), of bytes a
-// second between a GPU and its host over PCIe 5 x16, one direction, and of host memory bandwidth that the update of an
-// optimizer on the host reaches, for each GPU.
+// Assumed where a hardware file does not say: what large bf16 products of training steps reach of a data
+// sheet's dense peak on H100 and H200 (cuBLAS, sustained clock; the [[gemm]] table of h200x2.toml has 0.64 to
+// 0.68), of bytes a second between a GPU and its host over PCIe 5 x16, one direction, and of host memory
+// bandwidth that the update of an optimizer on the host reaches, for each GPU.
 constexpr double usual_gemm_efficiency = 0.65;
 constexpr double usual_host_link_bytes_s = 45e9;
 constexpr double usual_host_update_bytes_s = 40e9;

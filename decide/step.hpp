@@ -1,0 +1,84 @@
+// A step of a model under a layout: its time by terms, each with where it is from, and its memory. Attention
+// is simulated (layer_attention.hpp); everything else follows stated formulas (docs/16-whole-models.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "decide/layer_attention.hpp"
+#include "decide/layout.hpp"
+#include "decide/machine_rates.hpp"
+#include "decide/memory.hpp"
+#include "decide/model.hpp"
+
+namespace cplab {
+
+// What a second of a step is spent on. Of transfers and waiting only what is exposed counts.
+enum class TermKind : std::uint8_t { compute, transfer, wait };
+
+struct StepTerm {
+  std::string_view name;  // "attention", "products", "pipeline bubble"
+  TermKind kind = TermKind::compute;
+  OriginSeconds origins;
+  double half_s = 0;  // how far the term may be off
+  double seconds() const { return origins.total(); }
+};
+
+struct StepEstimate {
+  double time_s = 0, low_s = 0, high_s = 0;
+  double tokens = 0;  // of the step, all GPUs
+  double tokens_s_gpu = 0;
+  double model_flops =
+      0;  // of the step, all GPUs: products and attention, each once; causal pairs that are seen
+  double share_of_peak = 0;     // model_flops over time_s, gpus and peak_flops of training.dtype
+  double limit_s = 0;           // all FLOPs at peak, all moves at full bandwidth, nothing exposed, no bubble
+  std::vector<StepTerm> terms;  // sum to time_s, none of 0
+  MemoryNeed memory;
+  std::int64_t capacity_bytes = 0;
+  bool fits = false, host_fits = true;
+  std::vector<AttentionCost> attention;  // by kind: of the rows of `lengths`, by their weights
+  std::vector<std::string> formulas;     // forms of attention that were priced by a formula
+  double seconds_of(TermKind) const;
+  double exposed_transfer_s() const { return seconds_of(TermKind::transfer); }
+  double exposed_wait_s() const { return seconds_of(TermKind::wait); }
+  std::int64_t headroom_bytes() const { return capacity_bytes - memory.total_bytes; }
+};
+
+// Rows of the micro-batches: (tokens of a document, share of tokens). One row holds documents of one length.
+std::vector<std::pair<std::int64_t, double>> documents_of(const Training&);
+// Tokens of a row: training.sequence, else the longest length.
+std::int64_t row_tokens(const Training&);
+
+class StepModel {
+ public:
+  StepModel(const Model&, const Training&, const Hardware&);
+
+  // Throws ScenarioError (the attention cannot be planned so), HardwareError, StalledError.
+  StepEstimate estimate(const ModelLayout&);
+  // The same with attention as short as on one GPU, shared evenly, and no exchange in it: no algorithm is
+  // faster.
+  StepEstimate bound(const ModelLayout&);
+
+  AttentionCase case_of(std::size_t kind, const ModelLayout&, std::int64_t document) const;
+  LayerAttention& attention() { return attention_; }
+  const Model& model() const { return model_; }
+  const Training& training() const { return training_; }
+  const Hardware& hardware() const { return rates_.hardware(); }
+  const MachineRates& rates() const { return rates_; }
+
+ private:
+  struct Stage;  // one micro-batch through the slowest pipeline stage
+  AttentionCost mixed_cost(std::size_t kind, const ModelLayout&, bool least, double& spread_s);
+  Stage stage_of(const ModelLayout&, bool least);
+  StepEstimate estimate(const ModelLayout&, bool least);
+  void add_exchanges(const ModelLayout&, const Stage&, StepEstimate&) const;
+
+  const Model& model_;
+  const Training& training_;
+  MachineRates rates_;
+  LayerAttention attention_;
+};
+
+}  // namespace cplab
