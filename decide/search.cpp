@@ -1,0 +1,433 @@
+// Legal layouts and the search among them; see search.hpp.
+#include "decide/search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "sim/simulate.hpp"
+
+namespace cplab {
+
+namespace {
+
+constexpr std::int64_t least_tokens_a_rank = 128;
+constexpr std::int64_t usual_tokens_per_step = std::int64_t{4} << 20;
+
+void refuse(std::vector<Refusal>& refused, std::string reason, std::string nearest = {}) {
+  for (Refusal& known : refused)
+    if (known.reason == reason) {
+      ++known.count;
+      return;
+    }
+  refused.push_back({std::move(reason), 1, std::move(nearest)});
+}
+
+std::string text_of(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (const std::int64_t value : values) text += (text.empty() ? "" : " ") + std::to_string(value);
+  return text;
+}
+
+bool allows(const std::vector<std::int64_t>& list, std::int64_t value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+std::int64_t odd_part(std::int64_t n) {
+  while (n % 2 == 0) n /= 2;
+  return n;
+}
+
+bool has_experts(const Model& model) {
+  return std::any_of(model.feed_forward.begin(), model.feed_forward.end(),
+                     [](const FeedForwardKind& kind) { return kind.experts > 0; });
+}
+
+// Degrees of expert parallelism: divisors of every count of experts.
+std::vector<std::int64_t> legal_ep(const Model& model) {
+  std::int64_t common = 0;
+  for (const FeedForwardKind& kind : model.feed_forward) common = std::gcd(common, kind.experts);
+  return common == 0 ? std::vector<std::int64_t>{1} : divisors(common);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t d = 1; d <= n; ++d)
+    if (n % d == 0) found.push_back(d);
+  return found;
+}
+
+std::vector<std::int64_t> legal_tp(const Model& model, std::int64_t most) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t tp = 1; tp <= most; ++tp) {
+    const bool legal =
+        std::all_of(model.attention.begin(), model.attention.end(), [&](const AttentionKind& kind) {
+          const std::int64_t keys = kind.mixer == Mixer::latent ? kind.heads : kind.kv_heads;
+          return kind.heads % tp == 0 && (keys % tp == 0 || tp % keys == 0);
+        });
+    if (legal) found.push_back(tp);
+  }
+  return found;
+}
+
+std::int64_t rows_of_step(const Training& training) {
+  const std::int64_t row = row_tokens(training);
+  if (training.tokens_per_step > 0) {
+    if (training.tokens_per_step % row != 0)
+      throw ScenarioError(
+          "training.tokens_per_step",
+          "is no multiple of a row of " + std::to_string(row) + " tokens; nearest: " +
+              std::to_string(std::max<std::int64_t>(1, training.tokens_per_step / row) * row) + " " +
+              std::to_string((training.tokens_per_step / row + 1) * row));
+    return training.tokens_per_step / row;
+  }
+  const std::int64_t rows = std::max<std::int64_t>(1, usual_tokens_per_step / row),
+                     odd = odd_part(training.gpus);
+  return (rows + odd - 1) / odd * odd;
+}
+
+namespace {
+
+// Fills in what follows from the degrees, and keeps the layout if it is legal.
+class Enumeration {
+ public:
+  Enumeration(const Model& model, const Training& training, const SearchSpace& space,
+              std::vector<Refusal>& refused)
+      : model_(model), training_(training), space_(space), refused_(refused), rows_(rows_of_step(training)) {}
+
+  void add(ModelLayout layout) {
+    for (const std::int64_t batch :
+         space_.micro_batch.empty() ? std::vector{training_.micro_batch} : space_.micro_batch) {
+      layout.micro_batch = batch;
+      if (rows_ % (batch * layout.dp) != 0) {
+        refuse(refused_,
+               "the step's " + std::to_string(rows_) +
+                   " rows are no multiple of dp x micro_batch = " + std::to_string(batch * layout.dp),
+               text_of(divisors(rows_)));
+        continue;
+      }
+      layout.micro_batches = rows_ / (batch * layout.dp);
+      add_experts(layout);
+    }
+  }
+  std::vector<ModelLayout> found;
+
+ private:
+  void add_experts(ModelLayout layout) {
+    layout.etp = std::max<std::int64_t>(1, training_.etp);
+    const std::int64_t ranks = layout.tp * layout.cp * layout.dp;
+    for (const std::int64_t ep : has_experts(model_) ? legal_ep(model_) : std::vector<std::int64_t>{1}) {
+      if (!allows(space_.ep, ep) || (training_.ep > 0 && ep != training_.ep)) continue;
+      layout.ep = ep;
+      if (ranks % (ep * layout.etp) != 0) {
+        refuse(refused_, "ep x etp = " + std::to_string(ep * layout.etp) +
+                             " does not divide tp x cp x dp = " + std::to_string(ranks));
+        continue;
+      }
+      add_zero(layout);
+    }
+  }
+  // With a pipeline, weights that are gathered for every micro-batch are what nobody does.
+  void add_zero(ModelLayout layout) {
+    std::vector<int> levels = layout.pp > 1 ? std::vector<int>{1} : std::vector<int>{1, 3};
+    if (training_.mode != Mode::training) levels = {0};
+    if (training_.zero >= 0) levels = {training_.zero};
+    for (const int zero : levels) {
+      if (!allows(space_.zero, zero)) continue;
+      layout.zero = zero;
+      found.push_back(layout);
+    }
+  }
+
+  const Model& model_;
+  const Training& training_;
+  const SearchSpace& space_;
+  std::vector<Refusal>& refused_;
+  std::int64_t rows_;
+};
+
+bool given_or(std::int64_t given, std::int64_t value) {
+  return given == 0 || given == value;
+}
+
+}  // namespace
+
+std::vector<ModelLayout> legal_layouts(const Model& model, const Training& training, const Hardware& hardware,
+                                       const SearchSpace& space, std::vector<Refusal>& refused) {
+  const std::int64_t gpus = training.gpus, row = row_tokens(training), layers = model.layer_count();
+  const std::vector<std::int64_t> tps = legal_tp(model, hardware.node.gpus);
+  Enumeration legal(model, training, space, refused);
+  for (const std::int64_t tp : divisors(gpus)) {
+    if (!allows(space.tp, tp) || !given_or(training.tp, tp)) continue;
+    if (!std::binary_search(tps.begin(), tps.end(), tp)) {
+      refuse(refused, "tp " + std::to_string(tp) + " is above a node's GPUs, or does not divide the heads",
+             text_of(tps));
+      continue;
+    }
+    for (const std::int64_t cp : divisors(gpus / tp)) {
+      if (!allows(space.cp, cp) || !given_or(training.cp, cp)) continue;
+      if (cp > 1 && row / cp < least_tokens_a_rank) {
+        refuse(refused, "cp " + std::to_string(cp) + " leaves a rank fewer than 128 tokens");
+        continue;
+      }
+      for (const std::int64_t pp : divisors(gpus / tp / cp)) {
+        if (!allows(space.pp, pp) || !given_or(training.pp, pp) ||
+            !given_or(training.dp, gpus / tp / cp / pp))
+          continue;
+        if (!allows(space.dp, gpus / tp / cp / pp)) continue;
+        if (pp > layers) {
+          refuse(refused, "pp " + std::to_string(pp) + " is above the " + std::to_string(layers) + " layers");
+          continue;
+        }
+        ModelLayout layout;
+        layout.tp = tp, layout.cp = cp, layout.pp = pp, layout.dp = gpus / tp / cp / pp;
+        layout.pipeline_chunks = pp > 1 ? training.pipeline_chunks : 1;
+        layout.loss_chunks = training.loss_chunks;
+        layout.offload_checkpoints = training.offload_checkpoints;
+        layout.offload_optimizer = training.offload_optimizer;
+        layout.recompute = training.recompute;
+        legal.add(layout);
+      }
+    }
+  }
+  return std::move(legal.found);
+}
+
+namespace {
+
+// What a choice of attention is called where it is refused or restricted.
+bool wanted(const AttentionChoice& choice, const SearchSpace& space) {
+  const auto in = [](const std::vector<std::string>& list, const std::string& word) {
+    return list.empty() || word.empty() || std::find(list.begin(), list.end(), word) != list.end();
+  };
+  return in(space.algorithms, choice.algorithm) &&
+         (choice.algorithm.empty() || in(space.placements, choice.placement));
+}
+
+struct Priced {
+  AttentionChoice choice;
+  double time_s = 0;
+};
+
+// Every legal choice for one kind, fastest first.
+std::vector<Priced> priced(StepModel& model, const ModelLayout& layout, std::size_t kind,
+                           const SearchSpace& space, std::vector<Refusal>& refused) {
+  std::vector<Priced> found;
+  const auto documents = documents_of(model.training());
+  const AttentionCase of = model.case_of(kind, layout, documents.front().first);
+  for (const AttentionChoice& choice :
+       choices_of(model.model(), of, every_nth_gpu(model.hardware(), layout.tp))) {
+    if (!wanted(choice, space)) continue;
+    try {
+      double time_s = 0;
+      for (const auto& [document, share] : documents) {
+        const AttentionCost& cost = model.attention().cost(model.case_of(kind, layout, document), choice);
+        time_s += share * (cost.forward_s + cost.backward_s);
+      }
+      found.push_back({choice, time_s});
+    } catch (const ScenarioError& error) {
+      refuse(refused, choice.algorithm + ": " + error.what());
+    } catch (const StalledError& error) {
+      refuse(refused, choice.algorithm + ": hangs: " + error.what());
+    }
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Priced& a, const Priced& b) { return a.time_s < b.time_s; });
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::vector<AttentionChoice>> attention_choices(StepModel& model, const ModelLayout& layout,
+                                                            const SearchSpace& space,
+                                                            std::vector<Refusal>& refused) {
+  std::vector<std::vector<Priced>> kinds;
+  for (std::size_t kind = 0; kind < model.model().attention.size(); ++kind) {
+    kinds.push_back(priced(model, layout, kind, space, refused));
+    if (kinds.back().empty()) return {};
+  }
+  std::vector<std::vector<AttentionChoice>> found;
+  if (kinds.size() == 1) {
+    for (Priced& each : kinds[0]) found.push_back({std::move(each.choice)});
+    return found;
+  }
+  std::set<std::string> placements;
+  for (const auto& kind : kinds)
+    for (const Priced& each : kind) placements.insert(each.choice.placement);
+  for (const std::string& placement : placements) {
+    std::vector<AttentionChoice> one;
+    for (const auto& kind : kinds)
+      for (const Priced& each : kind)
+        if (each.choice.placement == placement) {
+          one.push_back(each.choice);
+          break;
+        }
+    if (one.size() == kinds.size()) found.push_back(std::move(one));
+  }
+  std::vector<AttentionChoice> fastest;
+  std::set<std::string> used;
+  for (const auto& kind : kinds) {
+    fastest.push_back(kind.front().choice);
+    used.insert(kind.front().choice.placement);
+  }
+  if (used.size() > 1) found.push_back(std::move(fastest));
+  return found;
+}
+
+namespace {
+
+// What costs more time and frees more memory, in order.
+struct Lever {
+  Recompute recompute = Recompute::none;
+  std::int64_t loss_chunks = 1;
+};
+
+std::vector<Lever> levers(const Training& training, const SearchSpace& space) {
+  if (training.mode != Mode::training) return {{Recompute::none, 1}};
+  std::vector<Recompute> how = space.recompute;
+  if (how.empty()) {
+    if (training.recompute_given)
+      how = {training.recompute};
+    else
+      how = {Recompute::none, Recompute::selective, Recompute::full};
+  }
+  std::vector<std::int64_t> chunks = space.loss_chunks;
+  if (chunks.empty())
+    chunks = training.loss_chunks > 1 ? std::vector{training.loss_chunks} : std::vector<std::int64_t>{1, 16};
+  std::vector<Lever> found;
+  for (const Recompute each : how)
+    for (const std::int64_t part : chunks) found.push_back({each, part});
+  return found;
+}
+
+// The first lever with which it fits, else the last one.
+template <class Estimate>
+StepEstimate least_lever(ModelLayout& layout, const std::vector<Lever>& ladder, const Estimate& estimate) {
+  StepEstimate step;
+  for (const Lever& lever : ladder) {
+    layout.recompute = lever.recompute;
+    layout.loss_chunks = lever.loss_chunks;
+    step = estimate(layout);
+    if (step.fits && step.host_fits) break;
+  }
+  return step;
+}
+
+}  // namespace
+
+bool is_equal(const StepEstimate& best, const StepEstimate& other) {
+  std::map<std::string_view, std::pair<double, double>>
+      difference;  // by term: seconds, and how uncertain a second is
+  for (const StepEstimate* step : {&best, &other})
+    for (const StepTerm& term : step->terms) {
+      auto& [seconds, share] = difference[term.name];
+      seconds += (step == &best ? -1 : 1) * term.seconds();
+      share = std::max(share, term.half_s / term.seconds());
+    }
+  double all = 0, uncertain = 0;
+  for (const auto& [name, of] : difference) {
+    all += of.first;
+    uncertain += std::pow(of.first * of.second, 2);
+  }
+  // A thousandth: numbers that no run could tell apart.
+  return std::abs(all) <= std::sqrt(uncertain) + 1e-3 * best.time_s;
+}
+
+void rank(std::vector<Candidate>& candidates) {
+  const auto fits = [](const Candidate& c) { return c.step.fits && c.step.host_fits; };
+  const auto per_token = [](const Candidate& c) { return c.step.time_s / c.step.tokens; };
+  std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
+    if (fits(a) != fits(b)) return fits(a);
+    if (!fits(a)) return a.step.memory.total_bytes < b.step.memory.total_bytes;
+    return per_token(a) < per_token(b);
+  });
+  if (candidates.empty() || !fits(candidates.front())) return;
+  const StepEstimate fastest = candidates.front().step;
+  auto end = candidates.begin();
+  for (; end != candidates.end() && fits(*end); ++end) {
+    end->equal_to_best = is_equal(fastest, end->step);
+    if (end->step.time_s > fastest.time_s * (1 + near_best)) break;
+  }
+  for (auto at = end; at != candidates.end() && fits(*at); ++at)
+    at->equal_to_best = is_equal(fastest, at->step);
+  std::stable_sort(candidates.begin(), end, [](const Candidate& a, const Candidate& b) {
+    if (a.equal_to_best != b.equal_to_best) return a.equal_to_best;
+    return a.equal_to_best && a.step.memory.total_bytes < b.step.memory.total_bytes;
+  });
+}
+
+namespace {
+
+struct Bounded {
+  ModelLayout layout;
+  StepEstimate step;
+};
+
+// By the closed form: what fits first, fastest first.
+std::vector<Bounded> bounded(StepModel& model, const std::vector<ModelLayout>& layouts,
+                             const std::vector<Lever>& ladder) {
+  std::vector<Bounded> found;
+  for (ModelLayout layout : layouts) {
+    StepEstimate step =
+        least_lever(layout, ladder, [&](const ModelLayout& with) { return model.bound(with); });
+    found.push_back({layout, std::move(step)});
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Bounded& a, const Bounded& b) {
+    if (a.step.fits != b.step.fits) return a.step.fits;
+    if (!a.step.fits) return a.step.memory.total_bytes < b.step.memory.total_bytes;
+    return a.step.time_s < b.step.time_s;
+  });
+  return found;
+}
+
+void simulate_one(StepModel& model, const Bounded& base, const SearchSpace& space,
+                  const std::vector<Lever>& ladder, Search& result) {
+  for (auto& choices : attention_choices(model, base.layout, space, result.refused)) {
+    Candidate candidate{base.layout, {}, base.step.time_s, false};
+    candidate.layout.attention = std::move(choices);
+    candidate.step =
+        least_lever(candidate.layout, ladder, [&](const ModelLayout& with) { return model.estimate(with); });
+    result.candidates.push_back(std::move(candidate));
+  }
+}
+
+}  // namespace
+
+Search search(StepModel& model, const SearchSpace& space, const SearchOptions& options) {
+  Search result;
+  const std::vector<ModelLayout> layouts =
+      legal_layouts(model.model(), model.training(), model.hardware(), space, result.refused);
+  if (layouts.empty()) {
+    std::string why = "no layout of " + std::to_string(model.training().gpus) + " GPUs is legal";
+    for (const Refusal& refusal : result.refused)
+      why += "; " + refusal.reason + (refusal.nearest.empty() ? "" : " (legal: " + refusal.nearest + ")");
+    throw ScenarioError("training.gpus", why);
+  }
+  const std::vector<Lever> ladder = levers(model.training(), space);
+  const std::vector<Bounded> bases = bounded(model, layouts, ladder);
+  result.considered = static_cast<std::int64_t>(bases.size());
+  double best_s = 0;
+  std::int64_t done = 0;
+  for (const Bounded& base : bases) {
+    const bool can_win = best_s == 0 || (base.step.fits && base.step.time_s <= best_s * (1 + options.margin));
+    if (!options.exhaustive && !can_win && done >= options.at_least) {
+      ++result.pruned;
+      continue;
+    }
+    simulate_one(model, base, space, ladder, result);
+    ++done;
+    for (const Candidate& candidate : result.candidates)
+      if (candidate.step.fits && candidate.step.host_fits && (best_s == 0 || candidate.step.time_s < best_s))
+        best_s = candidate.step.time_s;
+    if (options.progress) options.progress(done, static_cast<std::int64_t>(bases.size()));
+  }
+  rank(result.candidates);
+  result.simulated = model.attention().simulated();
+  return result;
+}
+
+}  // namespace cplab
