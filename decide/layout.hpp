@@ -27,6 +27,8 @@ struct Training {
   std::int64_t sequence = 0;
   // (length, share of tokens) instead of `sequence`; the shares sum to 1.
   std::vector<std::pair<std::int64_t, double>> lengths;
+  // Rows of different documents are dealt so that replicas take equally long; else the longest is waited for.
+  bool balanced = false;
   std::int64_t tokens_per_step =
       0;                         // of all GPUs; 0: one micro-batch for each pipeline stage of each replica
   std::int64_t micro_batch = 1;  // sequences that a replica takes at once

@@ -362,7 +362,7 @@ void StepModel::add_exchanges(const ModelLayout& layout, const Stage& stage, Ste
     terms.add("redistribution", TermKind::transfer,
               m * one.seconds * stage.redistributions / as_double(layout.pp), one.origin);
   }
-  if (stage.spread_s > 0 && layout.dp > 1)
+  if (stage.spread_s > 0 && layout.dp > 1 && !training_.balanced)
     terms.add("replicas wait for the longest rows", TermKind::wait,
               stage.spread_s * std::sqrt(m) * longest_of(layout.dp), Origin::extrapolated);
   if (!trains) return;

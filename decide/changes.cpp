@@ -1,0 +1,136 @@
+// Steps with one thing otherwise; see changes.hpp.
+#include "decide/changes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sim/simulate.hpp"
+
+namespace cplab {
+
+namespace {
+
+constexpr double faster_kernels = 1.1;
+
+// Estimates again; what cannot be estimated is said in the note.
+class Again {
+ public:
+  Again(const Model& model, const Training& training, const ModelLayout& layout, const StepEstimate& now)
+      : model_(model), training_(training), layout_(layout), now_(now) {}
+
+  void with(const std::string& what, const Hardware& hardware) { with(what, hardware, training_, layout_); }
+  void with(const std::string& what, const Hardware& hardware, const Training& training,
+            const ModelLayout& layout) {
+    Change change{what, 0, 0, true, {}};
+    try {
+      StepModel model(model_, training, hardware);
+      const StepEstimate step = model.estimate(layout);
+      change.time_s = step.time_s;
+      change.delta_s = step.time_s - now_.time_s;
+      change.fits = step.fits && step.host_fits;
+      if (!change.fits) change.note = "does not fit";
+    } catch (const std::runtime_error& error) {
+      change.fits = false;
+      change.note = error.what();
+    }
+    found.push_back(std::move(change));
+  }
+  std::vector<Change> found;
+
+ private:
+  const Model& model_;
+  const Training& training_;
+  const ModelLayout& layout_;
+  const StepEstimate& now_;
+};
+
+bool spans_nodes(std::int64_t ranks, const Hardware& hardware) {
+  return ranks > hardware.node.gpus;
+}
+
+}  // namespace
+
+Hardware with_nic_speed(Hardware hardware, double factor) {
+  hardware.network.nic_bytes_s *= factor;
+  return hardware;
+}
+
+Hardware with_attention_speed(Hardware hardware, double factor) {
+  for (KernelTable& table : hardware.kernels)
+    if (has_square_points(table.kind))
+      for (KernelPoint& point : table.points) point.seconds /= factor;
+  return hardware;
+}
+
+Hardware with_product_speed(Hardware hardware, double factor) {
+  for (GemmTable& table : hardware.finer.gemms)
+    for (GemmPoint& point : table.points) point.seconds /= factor;
+  return hardware;
+}
+
+std::vector<Change> changes_of(const Model& model, const Training& training, const Hardware& hardware,
+                               const ModelLayout& layout, const StepEstimate& now,
+                               const std::vector<std::pair<std::string, Hardware>>& others) {
+  Again again(model, training, layout, now);
+  if (spans_nodes(layout.gpus(), hardware) && hardware.network.nic_bytes_s > 0) {
+    again.with("NICs twice as fast", with_nic_speed(hardware, 2));
+    again.with("NICs half as fast", with_nic_speed(hardware, 0.5));
+  }
+  Hardware links = hardware;
+  links.node.link_bytes_s *= 2;
+  if (layout.tp * layout.cp > 1) again.with("links inside a node twice as fast", links);
+  again.with("attention kernels 10 % faster", with_attention_speed(hardware, faster_kernels));
+  for (const auto& [what, machine] : others) again.with(what, machine);
+  if (!training.lengths.empty() && layout.dp > 1) {
+    Training even = training;
+    even.balanced = true;
+    again.with("rows balanced over replicas", hardware, even, layout);
+  }
+  if (layout.recompute != Recompute::none) {
+    ModelLayout kept = layout;
+    kept.recompute = Recompute::none;
+    again.with("nothing recomputed", hardware, training, kept);
+  }
+  return std::move(again.found);
+}
+
+std::vector<Binding> bindings_of(const StepEstimate& step, const ModelLayout& layout,
+                                 const Hardware& hardware) {
+  const bool cp_spans = spans_nodes(layout.tp * layout.cp, hardware),
+             all_span = spans_nodes(layout.gpus(), hardware);
+  const auto carrier = [](bool nics) { return nics ? "NICs" : "links inside a node"; };
+  std::map<std::string, double> seconds;
+  for (const StepTerm& term : step.terms) {
+    std::string resource;
+    if (term.name == "attention")
+      resource = "attention kernels";
+    else if (term.name == "products" || term.name == "head and loss" || term.name == "recompute")
+      resource = "matrix products";
+    else if (term.name == "element-wise" || term.name == "optimizer")
+      resource = "memory bandwidth";
+    else if (term.name == "attention: transfer" || term.name == "redistribution")
+      resource = carrier(cp_spans);
+    else if (term.name == "tensor-parallel exchange")
+      resource = carrier(spans_nodes(layout.tp, hardware));
+    else if (term.name == "expert exchange")
+      resource = carrier(spans_nodes(layout.ep * layout.etp, hardware));
+    else if (term.name == "weights" || term.name == "gradients" || term.name == "weights and gradients" ||
+             term.name == "pipeline transfers")
+      resource = carrier(all_span);
+    else if (term.name == "pipeline bubble")
+      resource = "pipeline bubble";
+    else if (term.kind == TermKind::wait)
+      resource = "uneven work";
+    else
+      resource = "host";
+    seconds[resource] += term.seconds();
+  }
+  std::vector<Binding> found;
+  for (const auto& [resource, s] : seconds) found.push_back({resource, s, s / step.time_s});
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Binding& a, const Binding& b) { return a.seconds > b.seconds; });
+  return found;
+}
+
+}  // namespace cplab
