@@ -1,0 +1,326 @@
+// The answer for a terminal of 100 columns, and as CSV; see answer.hpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+#include "cli/advise/answer.hpp"
+#include "report/folding.hpp"
+
+namespace cplab {
+
+namespace {
+
+bool fits(const StepEstimate& step) {
+  return step.fits && step.host_fits;
+}
+
+std::string tokens_text(std::int64_t tokens) {
+  if (tokens >= 1024 && tokens % 1024 == 0 && tokens < (std::int64_t{1} << 20))
+    return std::to_string(tokens / 1024) + "K";
+  if (tokens > 0 && tokens % (std::int64_t{1} << 20) == 0) return std::to_string(tokens >> 20) + "M";
+  return std::to_string(tokens);
+}
+
+// Where one attention layer is the whole question, "a step" is one call of it.
+const char* unit_of_work(const Question& question) {
+  if (question.attention_alone) return "an attention call";
+  return question.training.mode == Mode::training ? "a step" : "a prefill";
+}
+
+std::string run_text(const Question& question, const Answer& answer) {
+  const Candidate& best = answer.search.candidates.front();
+  const StepEstimate& step = best.step;
+  const std::string algorithm = algorithm_text(question.model, best.layout);
+  return fmt::format(
+      "Run {}{}: {} {} (between {} and {}), {:.0f} tokens/s a GPU, {} of {} GiB.", describe(best.layout),
+      algorithm == "none" ? std::string(", without context parallelism") : " with " + algorithm,
+      time_text(step.time_s), unit_of_work(question), time_text(step.low_s), time_text(step.high_s),
+      step.tokens_s_gpu, format_gib(step.memory.total_bytes, 1), format_gib(step.capacity_bytes, 1));
+}
+
+std::string why_text(const Answer& answer) {
+  std::string text = "Its time is ";
+  std::size_t named = 0;
+  for (const Binding& binding : answer.bindings) {
+    if (named == 4 || (named > 0 && binding.share < 0.02)) break;
+    text += fmt::format("{}{} {} %", named++ == 0 ? "" : ", ", binding.resource,
+                        format_percent(binding.share, 0));
+  }
+  const std::vector<Candidate>& all = answer.search.candidates;
+  const auto equal =
+      std::count_if(all.begin() + 1, all.end(), [](const Candidate& c) { return c.equal_to_best; });
+  if (equal > 0)
+    text += fmt::format("; of {} equally fast layouts within {} % it needs least memory", equal + 1,
+                        format_percent(near_best, 0));
+  return text + ".";
+}
+
+std::string matter_text(const Question& question, const Answer& answer) {
+  std::string text;
+  if (const auto spread = spread_of_algorithms(answer.search.candidates)) {
+    text = *spread < near_best
+               ? fmt::format("The algorithm does not matter here: all of them are within {} %.",
+                             format_percent(*spread))
+               : fmt::format("The algorithm matters: at these degrees the slowest one takes {} % longer.",
+                             format_percent(*spread));
+  } else if (answer.search.candidates.front().layout.cp == 1) {
+    text = "Context parallelism is not needed here.";
+  }
+  if (answer.regret) {
+    const Candidate& other = answer.search.candidates[answer.regret->against];
+    text += fmt::format(
+        " If the estimates are as wrong as their bands say, at most {} % are lost, to {} with {}.",
+        format_percent(answer.regret->share), describe(other.layout),
+        algorithm_text(question.model, other.layout));
+  }
+  return text;
+}
+
+std::string nothing_fits_text(const Answer& answer) {
+  const StepEstimate& step = answer.search.candidates.front().step;
+  if (!step.host_fits) return "Nothing fits: the host's memory is too small for what is moved there.";
+  return fmt::format("Nothing fits: the nearest layout, {}, needs {} GiB of {}.",
+                     describe(answer.search.candidates.front().layout),
+                     format_gib(step.memory.total_bytes, 1), format_gib(step.capacity_bytes, 1));
+}
+
+std::string band_text(const StepEstimate& step) {
+  return format_percent((step.high_s - step.low_s) / 2 / step.time_s, 0);
+}
+
+TextTable candidate_table(const Question& question, const Answer& answer, std::size_t rows) {
+  double longest = 0;
+  for (std::size_t i = 0; i < rows; ++i) longest = std::max(longest, answer.search.candidates[i].step.time_s);
+  const TimeUnit unit = time_unit(longest);
+  TextTable table({{"layout", "", Align::left},
+                   {"algorithm", "", Align::left},
+                   {"time", unit.name},
+                   {"+-", "%"},
+                   {"tok/s/GPU", ""},
+                   {"limit", "%"},
+                   {"transfer", unit.name},
+                   {"waits", unit.name},
+                   {"GPU", "GiB"},
+                   {"host", "GiB"},
+                   {"fits", "", Align::left},
+                   {"proved", "", Align::left}});
+  for (std::size_t i = 0; i < rows; ++i) {
+    const Candidate& c = answer.search.candidates[i];
+    table.add_row(
+        {describe(c.layout), algorithm_text(question.model, c.layout), format_time(c.step.time_s, unit),
+         band_text(c.step), fmt::format("{:.0f}", c.step.tokens_s_gpu),
+         format_percent(c.step.limit_s / c.step.time_s, 0), format_time(c.step.exposed_transfer_s(), unit),
+         format_time(c.step.exposed_wait_s(), unit), format_gib(c.step.memory.total_bytes, 1),
+         c.step.memory.host_bytes > 0 ? format_gib(c.step.memory.host_bytes, 0) : "-",
+         fits(c.step) ? "yes" : "NO", i < answer.proved.size() ? answer.proved[i] : "not checked"});
+    if (c.equal_to_best && fits(c.step)) table.mark_best(table.rows() - 1);
+  }
+  return table;
+}
+
+TextTable memory_table(const StepEstimate& step) {
+  TextTable table({{"memory of a GPU", "", Align::left}, {"", "GiB"}, {"share", "%"}});
+  for (const MemoryPart& part : step.memory.parts)
+    table.add_row(
+        {std::string(name(part.kind)), format_gib(part.bytes),
+         format_percent(static_cast<double>(part.bytes) / static_cast<double>(step.memory.total_bytes), 0)});
+  return table;
+}
+
+std::string origin_text(const OriginSeconds& origins) {
+  return std::string(name(origins.most()));
+}
+
+TextTable term_table(const StepEstimate& step, const StepEstimate* baseline) {
+  std::vector<Column> columns{{"time of the best layout", "", Align::left},
+                              {"time", "s"},
+                              {"share", "%"},
+                              {"origin", "", Align::left}};
+  if (baseline != nullptr) columns.insert(columns.begin() + 2, {{"baseline", "s"}, {"slower by", "s"}});
+  TextTable table(columns);
+  std::vector<std::string_view> names;
+  for (const StepEstimate* each : {&step, baseline})
+    if (each != nullptr)
+      for (const StepTerm& term : each->terms)
+        if (std::find(names.begin(), names.end(), term.name) == names.end()) names.push_back(term.name);
+  const auto find = [](const StepEstimate& in, std::string_view term_name) {
+    const auto found = std::find_if(in.terms.begin(), in.terms.end(),
+                                    [&](const StepTerm& t) { return t.name == term_name; });
+    return found == in.terms.end() ? nullptr : &*found;
+  };
+  for (const std::string_view term_name : names) {
+    const StepTerm* own = find(step, term_name);
+    const double seconds = own == nullptr ? 0 : own->seconds();
+    std::vector<std::string> cells{std::string(term_name), format_fixed(seconds, 4)};
+    const StepTerm* other = baseline == nullptr ? nullptr : find(*baseline, term_name);
+    if (baseline != nullptr) {
+      const double theirs = other == nullptr ? 0 : other->seconds();
+      cells.push_back(format_fixed(theirs, 4));
+      cells.push_back(format_fixed(theirs - seconds, 4));
+    }
+    cells.push_back(format_percent(seconds / step.time_s));
+    cells.push_back(origin_text(own != nullptr ? own->origins : other->origins));
+    table.add_row(std::move(cells));
+  }
+  return table;
+}
+
+void write_changes(std::ostream& out, const Answer& answer, TextStyle style) {
+  const StepEstimate& now = answer.search.candidates.front().step;
+  TextTable table(
+      {{"what would change it", "", Align::left}, {"time", "s"}, {"change", "%"}, {"", "", Align::left}});
+  for (const Change& change : answer.changes)
+    table.add_row({change.what, change.time_s > 0 ? format_fixed(change.time_s, 3) : "-",
+                   change.time_s > 0 ? format_signed_percent(change.delta_s / now.time_s) : "-",
+                   change.note});
+  if (table.rows() > 0) {
+    out << '\n';
+    table.write(out, style);
+  }
+}
+
+void write_levers(std::ostream& out, const std::vector<MemoryLever>& levers, TextStyle style) {
+  if (levers.empty()) return;
+  TextTable table({{"what frees memory, first things first", "", Align::left},
+                   {"frees", "GiB"},
+                   {"time", "%"},
+                   {"then it fits", "", Align::left}});
+  for (const MemoryLever& lever : levers)
+    table.add_row({lever.what, format_gib(lever.frees_bytes, 1), format_signed_percent(lever.slower),
+                   lever.fits ? "yes" : "no"});
+  out << '\n';
+  table.write(out, style);
+}
+
+std::string fit_text(const Question& question, const FitAnswer& fit) {
+  std::string text = fit.gpus > 0 ? fmt::format("Fewest GPUs for rows of {} tokens: {} ({}).",
+                                                tokens_text(row_tokens(question.training)), fit.gpus,
+                                                describe(*fit.on_fewest))
+                                  : fmt::format("Rows of {} tokens fit on no count of GPUs that was tried.",
+                                                tokens_text(row_tokens(question.training)));
+  text += fit.tokens > 0 ? fmt::format(" Longest row on {} GPUs: {} tokens ({}).", question.training.gpus,
+                                       tokens_text(fit.tokens), describe(*fit.of_longest))
+                         : fmt::format(" On {} GPUs not even 1K tokens fit.", question.training.gpus);
+  return text;
+}
+
+void write_head(std::ostream& out, const Question& question, const Answer& answer, std::size_t width) {
+  const Training& t = question.training;
+  const StepEstimate& step = answer.search.candidates.front().step;
+  write_folded(out,
+               fmt::format("{} on {} x {} ({}), rows of {} tokens, {} tokens {}", question.model.name, t.gpus,
+                           question.hardware.gpu.name, question.hardware.name, tokens_text(row_tokens(t)),
+                           tokens_text(static_cast<std::int64_t>(step.tokens)), unit_of_work(question)),
+               width, "  ");
+  write_folded(out,
+               fmt::format("{} layouts are legal; {} were simulated, {} cannot win by their bound",
+                           answer.search.considered, answer.search.considered - answer.search.pruned,
+                           answer.search.pruned),
+               width, "  ");
+  out << '\n';
+  if (fits(step)) {
+    write_folded(out, run_text(question, answer), width);
+    write_folded(out, why_text(answer), width);
+    if (const std::string text = matter_text(question, answer); !text.empty()) write_folded(out, text, width);
+  } else {
+    write_folded(out, nothing_fits_text(answer), width);
+  }
+  for (const std::string& formula : step.formulas)
+    write_folded(out, "Not in the vocabulary of plans, priced by a formula (assumed): " + formula + ".",
+                 width, "  ");
+}
+
+}  // namespace
+
+void write_answer(std::ostream& out, const Question& question, const Answer& answer,
+                  const AnswerOptions& options, TextStyle style) {
+  const StepEstimate& best = answer.search.candidates.front().step;
+  write_head(out, question, answer, style.width);
+  out << '\n';
+  candidate_table(question, answer, std::min(options.rows, answer.search.candidates.size()))
+      .write(out, style);
+  out << "\n* equal: what it does otherwise is within the band of just that. limit: all products and "
+         "attention at\n"
+         "  peak, all moves at full bandwidth, nothing exposed. transfer, waits: what no computation hides\n";
+  if (answer.without_cp && best.fits && answer.search.candidates.front().layout.cp > 1)
+    write_folded(
+        out,
+        fmt::format("Without context parallelism: {}, {} ({} %).", describe(answer.without_cp->layout),
+                    fits(answer.without_cp->step) ? time_text(answer.without_cp->step.time_s)
+                                                  : std::string("does not fit"),
+                    format_signed_percent(answer.without_cp->step.time_s / best.time_s - 1)),
+        style.width);
+  out << '\n';
+  if (answer.baseline)
+    write_folded(
+        out,
+        fmt::format("Baseline {}: {}{}, {} GiB, {} % slower a token.", describe(answer.baseline->layout),
+                    time_text(answer.baseline->step.time_s),
+                    fits(answer.baseline->step) ? "" : " (does not fit)",
+                    format_gib(answer.baseline->step.memory.total_bytes, 1),
+                    format_signed_percent(answer.baseline->step.time_s / answer.baseline->step.tokens /
+                                              (best.time_s / best.tokens) -
+                                          1)),
+        style.width);
+  term_table(best, answer.baseline ? &answer.baseline->step : nullptr).write(out, style);
+  out << '\n';
+  memory_table(best).write(out, style);
+  write_changes(out, answer, style);
+  write_levers(out, answer.levers, style);
+  if (!answer.break_even.empty()) out << '\n';
+  for (const BreakEven& each : answer.break_even) write_folded(out, each.what, style.width, "  ");
+  if (answer.fit) {
+    out << '\n';
+    write_folded(out, fit_text(question, *answer.fit), style.width);
+    if (answer.levers.empty()) write_levers(out, answer.fit->levers, style);
+  }
+  if (question.price_per_gpu_hour > 0)
+    write_folded(out,
+                 fmt::format("\nAt {} a GPU hour: {:.4f} for a million tokens.", question.price_per_gpu_hour,
+                             question.price_per_gpu_hour / 3600 * 1e6 / best.tokens_s_gpu),
+                 style.width);
+  if (!question.attention_alone)
+    write_folded(
+        out,
+        fmt::format("Share of peak: {} % (FLOPs of products and seen pairs, each once, a second, over {} "
+                    "GPUs at {:.0f} TFLOP/s)",
+                    format_percent(best.share_of_peak), answer.search.candidates.front().layout.gpus(),
+                    best.model_flops / best.time_s / best.share_of_peak /
+                        static_cast<double>(answer.search.candidates.front().layout.gpus()) / 1e12),
+        style.width);
+  for (const std::string& line : answer.emitted) out << line << '\n';
+}
+
+void write_answer_csv(std::ostream& out, const Question& question, const Answer& answer) {
+  TextTable table({{"tp", ""},
+                   {"cp", ""},
+                   {"pp", ""},
+                   {"dp", ""},
+                   {"ep", ""},
+                   {"layout", ""},
+                   {"algorithm", ""},
+                   {"time", "s"},
+                   {"low", "s"},
+                   {"high", "s"},
+                   {"tokens_s_gpu", ""},
+                   {"memory", "bytes"},
+                   {"fits", ""},
+                   {"equal to best", ""},
+                   {"proved", ""}});
+  const auto& all = answer.search.candidates;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Candidate& c = all[i];
+    table.add_row({std::to_string(c.layout.tp), std::to_string(c.layout.cp), std::to_string(c.layout.pp),
+                   std::to_string(c.layout.dp), std::to_string(c.layout.ep), describe(c.layout),
+                   algorithm_text(question.model, c.layout), fmt::format("{}", c.step.time_s),
+                   fmt::format("{}", c.step.low_s), fmt::format("{}", c.step.high_s),
+                   fmt::format("{}", c.step.tokens_s_gpu), std::to_string(c.step.memory.total_bytes),
+                   fits(c.step) ? "true" : "false", c.equal_to_best ? "true" : "false",
+                   i < answer.proved.size() ? answer.proved[i] : "not checked"});
+  }
+  table.write_csv(out);
+}
+
+}  // namespace cplab
