@@ -23,7 +23,7 @@ std::string_view name(Mixer);
 
 // One kind of attention layer. Sizes are of the whole model, before tensor parallelism cuts them.
 struct AttentionKind {
-  std::string name;  // "global", "window 4096", "latent", "gated delta": as answers call it
+  std::string name = {};  // "global", "window 4096", "latent", "gated delta": as answers call it
   Mixer mixer = Mixer::softmax;
   // softmax, latent: query and key/value heads (of latent as many as query heads once they are projected).
   // gated_delta, decay: value heads, and key heads, each of which serves several of them.
@@ -75,8 +75,11 @@ struct Model {
   std::int64_t max_positions = 0;  // that the config names; 0: none. Beyond it an answer says so.
   std::vector<AttentionKind> attention;
   std::vector<FeedForwardKind> feed_forward;
-  std::vector<LayerRun> layers;     // in order of depth
-  std::vector<std::string> unread;  // keys of the config that nothing here depends on or knows, sorted
+  std::vector<LayerRun> layers;  // in order of depth
+  // Keys of the config that nobody knows, as paths ("text_config.altup"), sorted: they may matter.
+  std::vector<std::string> unread;
+  // Sizes that the config leaves to its architecture, as text: "head_dim = 128".
+  std::vector<std::string> assumed;
 
   std::int64_t layer_count() const;  // without prediction layers
   std::int64_t layers_of_attention(std::size_t kind) const;

@@ -190,6 +190,17 @@ std::vector<std::vector<std::int64_t>> Table::integer_lists(std::string_view key
   return values;
 }
 
+std::vector<std::vector<double>> Table::number_lists(std::string_view key) const {
+  const std::string wanted = "a list of lists of numbers (or sizes such as \"128K\")";
+  std::vector<std::vector<double>> values;
+  for (const toml::node* each : state_->elements(key, state_->need(key, wanted), wanted)) {
+    std::vector<double>& row = values.emplace_back();
+    for (const toml::node* entry : state_->elements(key, *each, wanted))
+      row.push_back(state_->to_number(key, *entry, wanted, Quantity::count));
+  }
+  return values;
+}
+
 Table Table::table(std::string_view key) const {
   const toml::node* value = state_->find(key);
   if (value && !value->is_table()) state_->wrong_type(key, "a section", *value);

@@ -69,6 +69,8 @@ class Table {
   std::vector<double> numbers(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;
   std::vector<std::vector<std::int64_t>> integer_lists(std::string_view key) const;
+  // Of a list of lists: numbers, or counts in the grammar of sizes ([["128K", 0.3]]).
+  std::vector<std::vector<double>> number_lists(std::string_view key) const;
   Table table(std::string_view key) const;                // empty table if missing
   std::vector<Table> tables(std::string_view key) const;  // array of tables, [] if missing
   enum class Kind : std::uint8_t { missing, flag, integer, number, text, list, table };

@@ -1,0 +1,263 @@
+// Reading [training]; see training_file.hpp.
+#include "cli/files/training_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "cli/files/scenario_words.hpp"
+
+namespace cplab {
+
+namespace {
+
+constexpr std::int64_t most_gpus = std::int64_t{1} << 20;
+constexpr std::int64_t most_tokens = std::int64_t{1} << 31;
+constexpr std::int64_t most_tokens_per_step = std::int64_t{1} << 40;
+
+// Keys that say something of the backward or of the optimizer.
+constexpr std::array training_only{
+    "recompute", "gradient_dtype", "master_dtype",        "optimizer",         "optimizer_dtype",
+    "lora_rank", "loss_chunks",    "offload_checkpoints", "offload_optimizer", "tokens_per_step"};
+
+std::int64_t count(const Table& table, const char* key, std::int64_t low, std::int64_t high,
+                   std::int64_t otherwise) {
+  return table.has(key) ? in_range(table, key, table.integer(key), low, high) : otherwise;
+}
+
+// Bytes of the word at `key`.
+int bytes_of(const Table& table, const char* key, const std::vector<std::pair<std::string, int>>& legal,
+             const char* otherwise) {
+  std::vector<std::string> words;
+  words.reserve(legal.size());
+  for (const auto& [each, bytes] : legal) words.push_back(each);
+  return legal.at(word(table, key, words, otherwise)).second;
+}
+
+void read_lengths(const Table& table, Training& training) {
+  if (!table.has("lengths")) {
+    if (!table.has("sequence"))
+      table.fail("sequence",
+                 "missing; legal: an integer from 1 to 2147483648 (or a size such as \"128K\"), or "
+                 "lengths = [[LENGTH, WEIGHT], ...]");
+    training.sequence = in_range(table, "sequence", table.integer("sequence"), 1, most_tokens);
+    if (table.has("balanced"))
+      table.fail("balanced", "needs lengths: sequences of one length take equally long");
+    return;
+  }
+  training.balanced = table.flag("balanced", false);
+  if (table.has("sequence"))
+    table.fail("sequence", "goes without lengths: either says how long the sequences are");
+  const std::string legal = "legal: [[LENGTH, WEIGHT], ...], a length from 1 on with its share of the tokens";
+  double total = 0;
+  for (const std::vector<double>& entry : table.number_lists("lengths")) {
+    if (entry.size() != 2)
+      table.fail("lengths", "an entry holds " + std::to_string(entry.size()) + " numbers; " + legal);
+    if (!(entry[0] >= 1 && entry[0] <= static_cast<double>(most_tokens)) || entry[0] != std::floor(entry[0]))
+      table.fail("lengths",
+                 "a length is no whole number from 1 to " + std::to_string(most_tokens) + "; " + legal);
+    if (!(entry[1] > 0) || !std::isfinite(entry[1]))
+      table.fail("lengths", "a weight is not above 0; " + legal);
+    const auto length = static_cast<std::int64_t>(entry[0]);
+    for (const auto& [known, weight] : training.lengths)
+      if (known == length) table.fail("lengths", "the length " + std::to_string(length) + " is there twice");
+    training.lengths.emplace_back(length, entry[1]);
+    total += entry[1];
+  }
+  if (training.lengths.empty()) table.fail("lengths", "is empty; " + legal);
+  if (!std::isfinite(total)) table.fail("lengths", "the weights are too large; " + legal);
+  std::sort(training.lengths.begin(), training.lengths.end());
+  for (auto& [length, weight] : training.lengths) weight /= total;
+}
+
+void read_sharding(const Table& table, Training& training) {
+  if (table.has("fsdp") && table.has("zero"))
+    table.fail("fsdp", "goes without zero: fsdp = true is zero = 3, false is zero = 1");
+  if (table.has("fsdp")) training.zero = table.flag("fsdp", false) ? 3 : 1;
+  if (table.has("zero"))
+    training.zero = static_cast<int>(in_range(table, "zero", table.integer("zero"), 0, 3));
+}
+
+void read_precision(const Table& table, Training& training) {
+  static const std::vector<std::string> dtypes{"bf16", "fp16", "fp8", "fp4"};
+  training.dtype = dtypes.at(word(table, "dtype", dtypes, "bf16"));
+  training.parameter_bytes =
+      bytes_of(table, "parameter_dtype", {{"bf16", 2}, {"fp16", 2}, {"fp32", 4}, {"fp8", 1}}, "bf16");
+  training.gradient_bytes =
+      bytes_of(table, "gradient_dtype", {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}, "fp32");
+  training.master_bytes =
+      bytes_of(table, "master_dtype", {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}, {"none", 0}},
+               training.parameter_bytes == 4 ? "none" : "fp32");
+  const int moments = bytes_of(table, "optimizer",
+                               {{"adam", 2}, {"adamw", 2}, {"muon", 1}, {"momentum", 1}, {"sgd", 0}}, "adam");
+  training.optimizer_bytes = moments * bytes_of(table, "optimizer_dtype",
+                                                {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}, {"fp8", 1}}, "fp32");
+}
+
+// What divides `number`, at most `most` of it.
+std::string divisors_up_to(std::int64_t number, std::int64_t most) {
+  std::string text;
+  for (std::int64_t each = 1; each <= std::min(number, most); ++each)
+    if (number % each == 0) text += (text.empty() ? "" : " ") + std::to_string(each);
+  return text;
+}
+
+// The degrees that are given must go into the GPUs; the error is put down to the last of them that does not.
+void require_product(const Table& table, const Training& training) {
+  std::int64_t product = 1;
+  std::string said;
+  const std::array<std::pair<const char*, std::int64_t>, 4> degrees{
+      {{"tp", training.tp}, {"cp", training.cp}, {"pp", training.pp}, {"dp", training.dp}}};
+  bool all = true;
+  for (const auto& [key, degree] : degrees) {
+    all = all && degree > 0;
+    if (degree == 0) continue;
+    said += (said.empty() ? "" : " x ") + std::string(key);
+    if (training.gpus % (product * degree) != 0)
+      table.fail(key, said + " = " + std::to_string(product * degree) +
+                          " does not divide gpus = " + std::to_string(training.gpus) +
+                          (training.gpus % product == 0
+                               ? "; legal: " + divisors_up_to(training.gpus / product, training.gpus)
+                               : std::string()));
+    product *= degree;
+  }
+  if (all && product != training.gpus)
+    table.fail("gpus", "is " + std::to_string(training.gpus) + ", but tp x cp x pp x dp = " +
+                           std::to_string(product) + "; legal: gpus = " + std::to_string(product) +
+                           ", or dp = " + std::to_string(training.gpus / (product / training.dp)));
+  // Experts are spread over the GPUs of a stage.
+  const std::int64_t stage = training.gpus / std::max<std::int64_t>(1, training.pp);
+  const std::int64_t ep = std::max<std::int64_t>(1, training.ep);
+  const std::int64_t etp = std::max<std::int64_t>(1, training.etp);
+  if (stage % (ep * etp) != 0)
+    table.fail(training.ep > 0 ? "ep" : "etp",
+               "ep x etp = " + std::to_string(ep * etp) + " does not divide the " + std::to_string(stage) +
+                   " GPUs of a stage (gpus / pp); legal for ep: " +
+                   divisors_up_to(stage % etp == 0 ? stage / etp : stage, stage));
+}
+
+void read_degrees(const Table& table, Training& training) {
+  const std::array<std::pair<const char*, std::int64_t Training::*>, 6> degrees{{{"tp", &Training::tp},
+                                                                                 {"cp", &Training::cp},
+                                                                                 {"pp", &Training::pp},
+                                                                                 {"dp", &Training::dp},
+                                                                                 {"ep", &Training::ep},
+                                                                                 {"etp", &Training::etp}}};
+  for (const auto& [key, degree] : degrees) training.*degree = count(table, key, 1, most_gpus, 0);
+  training.pipeline_chunks = count(table, "pipeline_chunks", 1, 1024, 1);
+  if (training.pipeline_chunks > 1 && training.pp == 1)
+    table.fail("pipeline_chunks", "a pipeline of one stage has no chunks; legal with pp = 1: 1");
+}
+
+}  // namespace
+
+const std::vector<std::string>& training_keys() {
+  static const std::vector<std::string> keys{"mode",
+                                             "gpus",
+                                             "sequence",
+                                             "lengths",
+                                             "tokens_per_step",
+                                             "micro_batch",
+                                             "tp",
+                                             "cp",
+                                             "pp",
+                                             "dp",
+                                             "ep",
+                                             "etp",
+                                             "pipeline_chunks",
+                                             "fsdp",
+                                             "zero",
+                                             "recompute",
+                                             "dtype",
+                                             "parameter_dtype",
+                                             "gradient_dtype",
+                                             "master_dtype",
+                                             "optimizer",
+                                             "optimizer_dtype",
+                                             "lora_rank",
+                                             "loss_chunks",
+                                             "offload_checkpoints",
+                                             "offload_optimizer",
+                                             "host_bytes"};
+  return keys;
+}
+
+Training read_training(const Table& table) {
+  for (const std::string& key : training_keys()) (void)table.has(key);
+  table.finish();
+  Training training;
+  training.mode = std::array{Mode::training, Mode::prefill, Mode::decode}.at(
+      word(table, "mode", {"training", "prefill", "decode"}, "training"));
+  if (training.mode != Mode::training)
+    for (const char* key : training_only)
+      if (table.has(key)) table.fail(key, "only training has it; legal with mode = \"training\" alone");
+  if (!table.has("gpus"))
+    table.fail("gpus", "missing; legal: an integer from 1 to " + std::to_string(most_gpus));
+  training.gpus = count(table, "gpus", 1, most_gpus, 0);
+  read_lengths(table, training);
+  training.tokens_per_step = count(table, "tokens_per_step", 1, most_tokens_per_step, 0);
+  training.micro_batch = count(table, "micro_batch", 1, 1 << 20, 1);
+  const std::int64_t least = (training.lengths.empty() ? training.sequence : 1) * training.micro_batch;
+  if (training.tokens_per_step > 0 && training.tokens_per_step < least)
+    table.fail("tokens_per_step", "is less than one micro-batch of " + std::to_string(least) + " tokens");
+  read_degrees(table, training);
+  require_product(table, training);
+  read_sharding(table, training);
+  training.recompute_given = table.has("recompute");
+  training.recompute = std::array{Recompute::none, Recompute::selective, Recompute::full}.at(
+      word(table, "recompute", {"none", "selective", "full"}, "none"));
+  read_precision(table, training);
+  training.lora_rank = count(table, "lora_rank", 0, 1 << 16, 0);
+  training.loss_chunks = count(table, "loss_chunks", 1, 1 << 20, 1);
+  training.offload_checkpoints = table.flag("offload_checkpoints", false);
+  training.offload_optimizer = table.flag("offload_optimizer", false);
+  if (table.has("host_bytes")) {
+    training.host_bytes = table.whole("host_bytes", Quantity::bytes);
+    if (training.host_bytes < 1)
+      table.fail("host_bytes", "legal: from 1 byte on; without the key nothing bounds it");
+  }
+  return training;
+}
+
+std::string why_illegal(const std::string& degree, std::int64_t value, const Model& model) {
+  const auto said = [&](const std::string& why) {
+    return degree + " = " + std::to_string(value) + ": " + why;
+  };
+  if (degree == "tp") {
+    for (const AttentionKind& kind : model.attention)
+      if (kind.heads % value != 0)
+        return said("layers of kind \"" + kind.name + "\" have " + std::to_string(kind.heads) +
+                    " heads; legal: " + divisors_text(kind.heads));
+    return "";
+  }
+  if (degree == "pp" && value > model.layer_count())
+    return said("the model has " + std::to_string(model.layer_count()) + " layers; legal: from 1 to that");
+  if (degree != "ep" && degree != "etp") return "";
+  bool any = false;
+  for (const FeedForwardKind& kind : model.feed_forward) {
+    if (kind.experts == 0) continue;
+    any = true;
+    if (degree == "ep" && kind.experts % value != 0)
+      return said("the model has " + std::to_string(kind.experts) +
+                  " experts; legal: " + divisors_text(kind.experts));
+    if (degree == "etp" && kind.width % value != 0)
+      return said("an expert is " + std::to_string(kind.width) + " wide; legal: what divides that");
+  }
+  return any || value == 1 ? "" : said("the model has no experts; legal: 1");
+}
+
+void require_legal(const Table& table, const Training& training, const Model& model) {
+  const std::array<std::pair<const char*, std::int64_t>, 4> degrees{
+      {{"tp", training.tp}, {"pp", training.pp}, {"ep", training.ep}, {"etp", training.etp}}};
+  for (const auto& [key, degree] : degrees) {
+    const std::string why = degree > 0 ? why_illegal(key, degree, model) : "";
+    if (!why.empty()) table.fail(key, why);
+  }
+  if (training.pp > 0 && training.pp * training.pipeline_chunks > model.layer_count())
+    table.fail("pipeline_chunks",
+               "pp x pipeline_chunks = " + std::to_string(training.pp * training.pipeline_chunks) +
+                   " is more than the " + std::to_string(model.layer_count()) + " layers; legal: from 1 to " +
+                   std::to_string(model.layer_count() / training.pp));
+}
+
+}  // namespace cplab
