@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cli/advise/proofs.hpp"
+#include "cli/files/toml_table.hpp"
 
 namespace cplab {
 

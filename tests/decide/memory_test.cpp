@@ -10,8 +10,7 @@ using namespace cplab;
 
 namespace {
 
-// A layer of 70B: q, k, v 8192 x (8192 + 2 x 1024), out 8192 x 8192, gate, up, down 3 x 8192 x 28672, two
-// norms of 8192.
+// A layer of 70B: q, k, v 8192 x (8192 + 2 x 1024), out 8192 x 8192, gate, up, down 3 x 8192 x 28672.
 constexpr double layer_parameters =
     8192.0 * (8192 + 2 * 1024) + 8192.0 * 8192 + 3 * 8192.0 * 28672;
 constexpr double table_parameters = 8192.0 * 128256;
