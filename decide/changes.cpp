@@ -49,9 +49,24 @@ bool spans_nodes(std::int64_t ranks, const Hardware& hardware) {
   return ranks > hardware.node.gpus;
 }
 
+// Message curves stay those of the links that they were measured over.
+void pin_curves(Hardware& hardware) {
+  for (MessageTable& table : hardware.messages) {
+    if (table.path == Path::inter && table.nics_per_gpu == 0) table.nics_per_gpu = hardware.nics_per_gpu();
+    table.link_bytes_s = hardware.curve_bytes_s(table);
+  }
+}
+
 }  // namespace
 
+Hardware with_link_speed(Hardware hardware, double factor) {
+  pin_curves(hardware);
+  hardware.node.link_bytes_s *= factor;
+  return hardware;
+}
+
 Hardware with_nic_speed(Hardware hardware, double factor) {
+  pin_curves(hardware);
   hardware.network.nic_bytes_s *= factor;
   return hardware;
 }
@@ -77,9 +92,8 @@ std::vector<Change> changes_of(const Model& model, const Training& training, con
     again.with("NICs twice as fast", with_nic_speed(hardware, 2));
     again.with("NICs half as fast", with_nic_speed(hardware, 0.5));
   }
-  Hardware links = hardware;
-  links.node.link_bytes_s *= 2;
-  if (layout.tp * layout.cp > 1) again.with("links inside a node twice as fast", links);
+  if (layout.tp * layout.cp > 1)
+    again.with("links inside a node twice as fast", with_link_speed(hardware, 2));
   again.with("attention kernels 10 % faster", with_attention_speed(hardware, faster_kernels));
   for (const auto& [what, machine] : others) again.with(what, machine);
   if (!training.lengths.empty() && layout.dp > 1) {

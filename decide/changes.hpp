@@ -32,6 +32,7 @@ struct Binding {
 std::vector<Binding> bindings_of(const StepEstimate&, const ModelLayout&, const Hardware&);
 
 // The machine with one thing otherwise.
+Hardware with_link_speed(Hardware, double factor);
 Hardware with_nic_speed(Hardware, double factor);
 Hardware with_attention_speed(Hardware, double factor);
 Hardware with_product_speed(Hardware, double factor);

@@ -31,12 +31,11 @@ std::string describe(const ModelLayout& layout) {
   say("etp", layout.etp);
   say("vpp", layout.pipeline_chunks);
   say("mbs", layout.micro_batch);
-  say("m", layout.micro_batches);
   if (layout.zero != 1) text += " zero" + std::to_string(layout.zero);
-  if (layout.recompute != Recompute::none) text += " recompute=" + std::string(name(layout.recompute));
+  if (layout.recompute != Recompute::none) text += " " + std::string(name(layout.recompute));
   if (layout.loss_chunks > 1) text += " loss/" + std::to_string(layout.loss_chunks);
-  if (layout.offload_checkpoints) text += " offload=checkpoints";
-  if (layout.offload_optimizer) text += " offload=optimizer";
+  if (layout.offload_checkpoints) text += " offload-checkpoints";
+  if (layout.offload_optimizer) text += " offload-optimizer";
   return text;
 }
 

@@ -68,7 +68,8 @@ struct ModelLayout {
   std::int64_t gpus() const { return tp * cp * pp * dp; }
 };
 
-// "tp2 cp4 pp1 dp1", with ep, recompute and micro-batches where they differ from 1 and none.
+// "tp2 cp4 pp1 dp1 zero3 full loss/16": beyond the degrees what differs from 1, zero 1 and nothing
+// recomputed.
 std::string describe(const ModelLayout&);
 
 }  // namespace cplab

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 
+#include "algorithms/core/list.hpp"
+
 namespace cplab {
 
 namespace {
@@ -32,9 +34,14 @@ double uncertain_s(const StepEstimate& a, const StepEstimate& b) {
   return std::sqrt(squares);
 }
 
+// The placement where it is not the algorithm's own.
 std::string text_of(const AttentionChoice& choice) {
-  std::string text = choice.algorithm + " " + choice.placement;
-  for (const auto& [key, value] : choice.schedule.options) text += " " + key + "=" + to_string(value);
+  std::string text = choice.algorithm;
+  const Algorithm* algorithm = find_algorithm(choice.algorithm);
+  if (algorithm == nullptr || algorithm->placements.front() != choice.placement)
+    text += " " + choice.placement;
+  for (const auto& [key, value] : choice.schedule.options)
+    text += (key == "inner_ranks" ? " inner " : " " + key + "=") + to_string(value);
   return text;
 }
 

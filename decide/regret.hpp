@@ -21,7 +21,7 @@ std::optional<Regret> regret_of(const std::vector<Candidate>&);
 // one alone was tried there.
 std::optional<double> spread_of_algorithms(const std::vector<Candidate>&);
 
-// "ring", "usp inner_ranks=8", "window: ring, global: all_to_all"; "none" without context parallelism.
+// "ring", "usp inner 8", "window: ring contiguous, global: ring"; "none" without context parallelism.
 std::string algorithm_text(const Model&, const ModelLayout&);
 
 }  // namespace cplab

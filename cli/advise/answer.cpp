@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cli/advise/proofs.hpp"
+#include "cli/files/hardware_file.hpp"
 #include "cli/files/toml_table.hpp"
 
 namespace cplab {
@@ -15,41 +16,57 @@ bool fits(const Candidate& candidate) {
   return candidate.step.fits && candidate.step.host_fits;
 }
 
+bool same_degrees(const ModelLayout& a, const ModelLayout& b) {
+  return a.tp == b.tp && a.cp == b.cp && a.pp == b.pp && a.ep == b.ep && a.zero == b.zero;
+}
+
+// The best one's degrees with up to three algorithms, each other degrees with their best one.
+std::vector<std::size_t> rows_to_show(const std::vector<Candidate>& candidates, std::size_t most) {
+  constexpr std::size_t of_best = 3;
+  std::vector<std::size_t> shown;
+  for (std::size_t i = 0; i < candidates.size() && shown.size() < most; ++i) {
+    const auto like = [&](std::size_t other) {
+      return same_degrees(candidates[other].layout, candidates[i].layout);
+    };
+    const auto before = static_cast<std::size_t>(std::count_if(shown.begin(), shown.end(), like));
+    if (before == 0 || (like(0) && before < of_best)) shown.push_back(i);
+  }
+  return shown;
+}
+
 // Rows of one attention plan share its proof: of equal cases alone, so that none is inferred from another
 // size.
-std::vector<std::string> proofs_of(StepModel& steps, const std::vector<Candidate>& candidates,
-                                   const AnswerOptions& options, Progress& progress) {
+void prove(StepModel& steps, Answer& answer, double most_s, Progress& progress) {
   std::map<std::string, std::string> known;
-  std::vector<std::string> proved;
-  for (std::size_t i = 0; i < std::min(options.rows, candidates.size()); ++i) {
-    const ModelLayout& layout = candidates[i].layout;
+  answer.proved.assign(answer.search.candidates.size(), "not checked");
+  for (const std::size_t i : answer.shown) {
+    const ModelLayout& layout = answer.search.candidates[i].layout;
     std::string key = std::to_string(layout.tp) + " " + std::to_string(layout.cp) + " " +
                       std::to_string(layout.micro_batch);
     key += " " + algorithm_text(steps.model(), layout);
-    progress.stage("checking the plan of row " + std::to_string(i + 1));
+    progress.stage("checking the plan of " + describe(layout));
     auto found = known.find(key);
-    if (found == known.end()) found = known.emplace(key, proof_of(steps, layout, options.proof_s)).first;
-    proved.push_back(found->second);
+    if (found == known.end()) found = known.emplace(key, proof_of(steps, layout, most_s)).first;
+    answer.proved[i] = found->second;
   }
-  return proved;
 }
 
-// The best without context parallelism, where none of them was among those that were simulated.
-std::optional<Candidate> best_without_cp(const Question& question, const Search& found) {
-  for (const Candidate& candidate : found.candidates)
-    if (candidate.layout.cp == 1 && fits(candidate)) return candidate;
-  if (!question.space.cp.empty() &&
-      std::find(question.space.cp.begin(), question.space.cp.end(), 1) == question.space.cp.end())
-    return {};
+// Where none of those that were simulated goes without context parallelism, its best one joins them.
+void add_without_cp(const Question& question, StepModel& steps, Search& found) {
+  const auto without = [](const Candidate& candidate) { return candidate.layout.cp == 1 && fits(candidate); };
+  const std::vector<std::int64_t>& asked = question.space.cp;
+  if (std::any_of(found.candidates.begin(), found.candidates.end(), without)) return;
+  if (question.training.cp > 1 || (!asked.empty() && std::find(asked.begin(), asked.end(), 1) == asked.end()))
+    return;
   SearchSpace space = question.space;
   space.cp = {1};
   try {
-    StepModel steps(question.model, question.training, question.hardware);
     Search none = search(steps, space, {.exhaustive = false, .margin = 0, .at_least = 1, .progress = {}});
-    if (none.candidates.empty()) return {};
-    return none.candidates.front();
+    if (none.candidates.empty()) return;
+    found.candidates.push_back(std::move(none.candidates.front()));
+    rank(found.candidates);
   } catch (const ScenarioError&) {
-    return {};
+    // No layout without it is legal.
   }
 }
 
@@ -93,15 +110,21 @@ Answer answer_to(const Question& question, const AnswerOptions& options, Progres
     answer.search = search(steps, question.space, how);
   } catch (const ScenarioError& error) {
     throw InputError(std::string("advise: ") + error.key + ": " + error.what());
+  } catch (const HardwareError& error) {
+    throw InputError(question.machine + ": " + place_of(error) + ": " + error.what());
   }
   const std::vector<Candidate>& candidates = answer.search.candidates;
   if (candidates.empty()) throw InputError("advise: no algorithm takes this attention at any legal layout");
-  answer.proved = proofs_of(steps, candidates, options, progress);
+  add_without_cp(question, steps, answer.search);
+  answer.shown = rows_to_show(candidates, options.rows);
+  prove(steps, answer, options.proof_s, progress);
+  for (std::size_t i = 1; i < candidates.size() && !answer.without_cp && candidates.front().layout.cp > 1;
+       ++i)
+    if (candidates[i].layout.cp == 1) answer.without_cp = i;
   answer.regret = regret_of(candidates);
   const Candidate& best = candidates.front();
   answer.bindings = bindings_of(best.step, best.layout, question.hardware);
   if (question.baseline) answer.baseline = baseline_of(question);
-  answer.without_cp = best_without_cp(question, answer.search);
   if (!fits(best)) {
     answer.levers = levers_of(question.model, question.training, question.hardware, best.layout);
   } else {

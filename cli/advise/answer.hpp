@@ -20,14 +20,17 @@ namespace cplab {
 
 struct Answer {
   Search search;
-  std::vector<std::string> proved;  // of the first candidates, those that are printed
+  std::vector<std::size_t> shown;   // candidates that are printed, best first
+  std::vector<std::string> proved;  // by candidate: "yes", "not checked", ...
   std::optional<Regret> regret;
   std::vector<Binding> bindings;  // of the best one
   std::vector<Change> changes;
   std::vector<BreakEven> break_even;
   std::optional<FitAnswer> fit;
-  std::optional<Candidate> baseline, without_cp;
-  std::vector<MemoryLever> levers;   // where nothing fits
+  std::optional<Candidate> baseline;
+  std::optional<std::size_t>
+      without_cp;                   // the best candidate without context parallelism, where another is better
+  std::vector<MemoryLever> levers;  // where nothing fits
   std::vector<std::string> emitted;  // lines for a framework
 };
 
@@ -39,7 +42,7 @@ struct AnswerOptions {
 
 Answer answer_to(const Question&, const AnswerOptions&, Progress&);
 
-void write_answer(std::ostream&, const Question&, const Answer&, const AnswerOptions&, TextStyle);
+void write_answer(std::ostream&, const Question&, const Answer&, TextStyle);
 void write_answer_json(std::ostream&, const Question&, const Answer&, const Versions&);
 void write_answer_csv(std::ostream&, const Question&, const Answer&);
 

@@ -90,23 +90,24 @@ std::string band_text(const StepEstimate& step) {
   return format_percent((step.high_s - step.low_s) / 2 / step.time_s, 0);
 }
 
-TextTable candidate_table(const Question& question, const Answer& answer, std::size_t rows) {
+TextTable candidate_table(const Question& question, const Answer& answer) {
   double longest = 0;
-  for (std::size_t i = 0; i < rows; ++i) longest = std::max(longest, answer.search.candidates[i].step.time_s);
+  for (const std::size_t i : answer.shown)
+    longest = std::max(longest, answer.search.candidates[i].step.time_s);
   const TimeUnit unit = time_unit(longest);
   TextTable table({{"layout", "", Align::left},
                    {"algorithm", "", Align::left},
                    {"time", unit.name},
                    {"+-", "%"},
-                   {"tok/s/GPU", ""},
+                   {"tok/s", ""},
                    {"limit", "%"},
-                   {"transfer", unit.name},
+                   {"moves", unit.name},
                    {"waits", unit.name},
                    {"GPU", "GiB"},
                    {"host", "GiB"},
                    {"fits", "", Align::left},
                    {"proved", "", Align::left}});
-  for (std::size_t i = 0; i < rows; ++i) {
+  for (const std::size_t i : answer.shown) {
     const Candidate& c = answer.search.candidates[i];
     table.add_row(
         {describe(c.layout), algorithm_text(question.model, c.layout), format_time(c.step.time_s, unit),
@@ -114,7 +115,7 @@ TextTable candidate_table(const Question& question, const Answer& answer, std::s
          format_percent(c.step.limit_s / c.step.time_s, 0), format_time(c.step.exposed_transfer_s(), unit),
          format_time(c.step.exposed_wait_s(), unit), format_gib(c.step.memory.total_bytes, 1),
          c.step.memory.host_bytes > 0 ? format_gib(c.step.memory.host_bytes, 0) : "-",
-         fits(c.step) ? "yes" : "NO", i < answer.proved.size() ? answer.proved[i] : "not checked"});
+         fits(c.step) ? "yes" : "NO", answer.proved[i]});
     if (c.equal_to_best && fits(c.step)) table.mark_best(table.rows() - 1);
   }
   return table;
@@ -234,24 +235,25 @@ void write_head(std::ostream& out, const Question& question, const Answer& answe
 
 }  // namespace
 
-void write_answer(std::ostream& out, const Question& question, const Answer& answer,
-                  const AnswerOptions& options, TextStyle style) {
+void write_answer(std::ostream& out, const Question& question, const Answer& answer, TextStyle style) {
   const StepEstimate& best = answer.search.candidates.front().step;
   write_head(out, question, answer, style.width);
   out << '\n';
-  candidate_table(question, answer, std::min(options.rows, answer.search.candidates.size()))
-      .write(out, style);
+  candidate_table(question, answer).write(out, style);
   out << "\n* equal: what it does otherwise is within the band of just that. limit: all products and "
          "attention at\n"
-         "  peak, all moves at full bandwidth, nothing exposed. transfer, waits: what no computation hides\n";
-  if (answer.without_cp && best.fits && answer.search.candidates.front().layout.cp > 1)
+         "  peak, all memory traffic at full bandwidth, nothing exposed. tok/s: of a GPU. moves, waits: "
+         "transfers "
+         "and\n  waiting that no computation hides\n";
+  if (answer.without_cp) {
+    const Candidate& none = answer.search.candidates[*answer.without_cp];
     write_folded(
         out,
-        fmt::format("Without context parallelism: {}, {} ({} %).", describe(answer.without_cp->layout),
-                    fits(answer.without_cp->step) ? time_text(answer.without_cp->step.time_s)
-                                                  : std::string("does not fit"),
-                    format_signed_percent(answer.without_cp->step.time_s / best.time_s - 1)),
+        fmt::format("Without context parallelism: {}, {} ({} %){}.", describe(none.layout),
+                    time_text(none.step.time_s), format_signed_percent(none.step.time_s / best.time_s - 1),
+                    fits(none.step) ? "" : ", which does not fit"),
         style.width);
+  }
   out << '\n';
   if (answer.baseline)
     write_folded(
@@ -317,8 +319,7 @@ void write_answer_csv(std::ostream& out, const Question& question, const Answer&
                    algorithm_text(question.model, c.layout), fmt::format("{}", c.step.time_s),
                    fmt::format("{}", c.step.low_s), fmt::format("{}", c.step.high_s),
                    fmt::format("{}", c.step.tokens_s_gpu), std::to_string(c.step.memory.total_bytes),
-                   fits(c.step) ? "true" : "false", c.equal_to_best ? "true" : "false",
-                   i < answer.proved.size() ? answer.proved[i] : "not checked"});
+                   fits(c.step) ? "true" : "false", c.equal_to_best ? "true" : "false", answer.proved[i]});
   }
   table.write_csv(out);
 }

@@ -20,7 +20,7 @@ int command_advise(const Arguments& arguments, Console& console) {
   const Answer answer = answer_to(question, options, progress);
   progress.end();
   for (const std::string& note : question.notes) console.say("note: " + note);
-  write_answer(console.text(), question, answer, options, console.style());
+  write_answer(console.text(), question, answer, console.style());
   console.write_json_to_option(
       [&](std::ostream& out) { write_answer_json(out, question, answer, versions_of_build()); });
   console.write_csv_to_option([&](std::ostream& out) { write_answer_csv(out, question, answer); });
