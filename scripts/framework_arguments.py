@@ -18,7 +18,7 @@ from pathlib import Path
 SUBJECTS = re.compile(
     r"parallel|batch|seq|length|model.len|context|recompute|checkpointing|offload|shard|zero|stage|fsdp|fp8|fp4|fp16|bf16"
     r"|dtype|precision|lora|tuner|loss|entropy|window|softmax|expert|moe|attn|attention|padding|packing|cp.comm|dcp"
-    r"|strategy|_size|-size|sliding|liger|deepspeed|activation|tiled|fused|chunk|optimizer|max.num|max.running|quant|token|bsz|-cp|ckpt.format|interleave|callbacks")
+    r"|strategy|_size|-size|sliding|liger|deepspeed|activation|tiled|fused|chunk|optimizer|max.num|max.running|quant|token|bsz|-cp|ckpt.format|interleave|callbacks|override_|accumulation|^(engine|optim)=")
 REPOSITORY = {
     "megatron": "NVIDIA/Megatron-LM", "torchtitan": "pytorch/torchtitan", "verl": "verl-project/verl",
     "ms-swift": "modelscope/ms-swift", "deepspeed": "deepspeedai/DeepSpeed", "vllm": "vllm-project/vllm",
