@@ -4,21 +4,23 @@
     scripts/framework_arguments.py CHECKOUT FRAMEWORK VERSION > tests/decide/arguments/FRAMEWORK.txt
     scripts/framework_arguments.py --self-check
 
-CHECKOUT is a folder with the framework's source (of a package without a repository at hand, what its archive unpacks to);
-nothing in it is run. A line of the output is a name and the file that declares it; of all that a framework has, names
-about parallelism, batches, memory, precision and attention. VERSION (a release, or a commit with its date) stands in the
-first line, with the repository. Sources are read as Python's syntax trees, so a name that a program makes up at run time
-is not found.
+CHECKOUT is a folder with the framework's source (of a package without a repository at hand, what its archive unpacks
+to); nothing in it is run. A line of the output is a name and the file that declares it; of all that a framework has,
+names about parallelism, batches, memory, precision and attention. VERSION (a release, or a commit with its date) stands
+in the first line, with the repository. Sources are read as Python's syntax trees, so a name that a program makes up at
+run time is not found.
 """
 import ast
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 SUBJECTS = re.compile(
-    r"parallel|batch|seq|length|model.len|context|recompute|checkpointing|offload|shard|zero|stage|fsdp|fp8|fp4|fp16|bf16"
-    r"|dtype|precision|lora|tuner|loss|entropy|window|softmax|expert|moe|attn|attention|padding|packing|cp.comm|dcp"
-    r"|strategy|_size|-size|sliding|liger|deepspeed|activation|tiled|fused|chunk|optimizer|max.num|max.running|quant|token|bsz|-cp|ckpt.format|interleave|callbacks|override_|accumulation|^(engine|optim)=")
+    r"parallel|batch|bsz|seq|length|model.len|token|context|recompute|checkpointing|activation|offload|shard|zero|stage"
+    r"|fsdp|fp8|fp4|fp16|bf16|dtype|precision|quant|lora|tuner|loss|entropy|fused|liger|tiled|chunk|window|sliding"
+    r"|softmax|expert|moe|attn|attention|padding|packing|balance|cp.comm|dcp|-cp|interleave|strategy|_size|-size"
+    r"|deepspeed|optimizer|max.num|max.running|ckpt.format|callbacks|override_|accumulation|^(engine|optim)=")
 REPOSITORY = {
     "megatron": "NVIDIA/Megatron-LM", "torchtitan": "pytorch/torchtitan", "verl": "verl-project/verl",
     "ms-swift": "modelscope/ms-swift", "deepspeed": "deepspeedai/DeepSpeed", "vllm": "vllm-project/vllm",
@@ -190,9 +192,9 @@ def deepspeed(root):
 
     def constants(path, under=""):
         for node in tree_of(path).body:
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-                if re.fullmatch(r"[a-z][a-z_0-9]*", node.value.value) and node.value.value + "." != under:
-                    yield under + node.value.value, path
+            for word in words(node.value) if isinstance(node, ast.Assign) else []:
+                if re.fullmatch(r"[a-z][a-z_0-9]*", word) and word + "." != under:
+                    yield under + word, path
 
     def model(path, name, under):
         for field, *_ in inherited(name, classes(path.parent, [path.name])):
@@ -229,8 +231,9 @@ def sglang(root):
                 metadata = list(calls(annotation, "Arg"))
                 if any(keyword(call, "no_cli") is not None for call in metadata):
                     continue
-                own = [keyword(call, "cli_name") for call in metadata]
-                names = [word for item in own if item is not None for word in words(item)] or ["--" + field.replace("_", "-")]
+                given = [keyword(call, "cli_name") for call in metadata]
+                names = [word for item in given if item is not None for word in words(item)]
+                names = names or ["--" + field.replace("_", "-")]
                 for call in metadata:
                     names += words(keyword(call, "aliases") or ast.List(elts=[]))
                 for name in names:
@@ -242,19 +245,52 @@ READERS = {"megatron": megatron, "torchtitan": torchtitan, "verl": verl, "ms-swi
 
 
 def self_check():
-    tree = ast.parse("p.add_argument('--a-b', '-a', type=int)\np.add_argument('c')\ng.add_argument(\n  '--d', help='x')")
-    assert list(added(tree)) == ["--a-b", "--d"]
-    found = {node.name: (node, Path("f.py")) for node in ast.parse(
-        "class A:\n  x: int = 1\nclass B(A):\n  y: bool = True\n  z: int = field(default=3, metadata={'argparse_meta':"
-        " {'arg_names': ['--zed']}})").body}
-    assert [field[0] for field in inherited("B", found)] == ["x", "y", "z"]
-    assert default_of(list(inherited("B", found))[2][2])[1] == ["--zed"]
+    """Small sources of each form, whose arguments are known."""
+    sources = {
+        "megatron/training/arguments.py": """
+def groups(parser):
+    exclude = ["hidden_size"]
+    ArgumentGroupFactory(Layers, exclude=exclude).build_group(parser)
+    parser.add_argument('--seq-length', '-s', type=int)
+    parser.add_argument('positional')
+""",
+        "megatron/core/model_parallel_config.py": "class Parallel:\n  tensor_size: int = 1\n",
+        "megatron/core/transformer/transformer_config.py": """
+class Layers(Parallel):
+    hidden_size: int = 0
+    fused: bool = True
+    fp8: str = field(default=None, metadata={"argparse_meta": {"arg_names": ["--fp8-format"]}})
+""",
+        "verl/trainer/config/sft_trainer_engine.yaml": "# no: 1\ndata:\n  batch: 1\n  more:\n    length: 2\nrest: 3\n",
+        "verl/trainer/config/engine/fsdp.yaml": "fsdp_size: -1  # all\n",
+        "sglang/srt/arg_groups/fields/a.py": """
+class A(Struct):
+    tp_size: A[int, Arg(aliases=["--tensor-size"])] = 1
+    dtype: A[str, "help"] = ""
+    inner: A[int, Arg(no_cli=True)] = 0
+""",
+    }
+    expected = {
+        megatron: ["--disable-fused", "--fp8-format", "--no-fused", "--seq-length", "--tensor-size"],
+        verl: ["data", "data.batch", "data.more", "data.more.length", "engine.fsdp_size", "engine=fsdp", "rest"],
+        sglang: ["--dtype", "--tensor-size", "--tp-size"],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in sources.items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        for reader, names in expected.items():
+            found = sorted(name for name, _ in reader(Path(folder)))
+            if found != names:
+                sys.exit(f"{reader.__name__}: {found}, not {names}")
     print("self-check passed")
 
 
 def main():
     if sys.argv[1:] == ["--self-check"]:
-        return self_check()
+        self_check()
+        return
     if len(sys.argv) != 4 or sys.argv[2] not in READERS:
         sys.exit(f"usage: {sys.argv[0]} CHECKOUT {'|'.join(READERS)} VERSION")
     root, framework, version = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -267,7 +303,6 @@ def main():
     print(f"# {REPOSITORY[framework]} {version}")
     for name, path in sorted(where):
         print(name, path)
-    return None
 
 
 if __name__ == "__main__":

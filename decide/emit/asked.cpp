@@ -34,7 +34,8 @@ Exchange exchange_of(const AttentionChoice& choice) {
   return Exchange::scan;
 }
 
-std::int64_t inner_ranks(const AttentionKind& kind, const AttentionChoice& choice, const Layout& layout) {
+std::int64_t inner_ranks(const AttentionKind& kind, const AttentionChoice& choice,
+                         const ModelLayout& layout) {
   if (const OptionValue* given = choice.schedule.find("inner_ranks")) return std::get<std::int64_t>(*given);
   const std::int64_t heads = std::max<std::int64_t>(1, kind.heads / layout.tp);
   std::int64_t most = 1;
@@ -44,7 +45,7 @@ std::int64_t inner_ranks(const AttentionKind& kind, const AttentionChoice& choic
 }
 
 void say_divisions(Output& out, const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   const std::int64_t layers = r.model.layer_count(), stages = l.pp * l.pipeline_chunks;
   if (stages > 1 && layers % stages != 0)
     out.illegal(number(layers) + " layers do not divide into " + number(stages) + " pieces of the pipeline");
@@ -68,7 +69,7 @@ std::string_view Asked::name() const {
   return find_algorithm(choice->algorithm)->name;
 }
 
-std::vector<Asked> asked(const Model& model, const Layout& layout) {
+std::vector<Asked> asked(const Model& model, const ModelLayout& layout) {
   if (model.attention.size() != layout.attention.size())
     throw std::invalid_argument("a layout has one choice for each kind of attention layer: " +
                                 number(static_cast<std::int64_t>(layout.attention.size())) + " for " +
@@ -102,7 +103,7 @@ bool Request::all(Exchange exchange) const {
   });
 }
 
-std::string gpus_in_words(const Layout& l) {
+std::string gpus_in_words(const ModelLayout& l) {
   return number(l.gpus()) + " GPUs = tp " + number(l.tp) + " x cp " + number(l.cp) + " x pp " + number(l.pp) +
          " x dp " + number(l.dp);
 }
@@ -121,7 +122,13 @@ void say_step(Output& out, const Request& r, Mode theirs) {
       text += ", " + number(length) + " tokens in a share of " + share(weight);
     out.cannot(text);
   }
+  const bool has_flag = out.framework() == Framework::verl || out.framework() == Framework::ms_swift;
+  if (r.training.balanced && !has_flag) say_balance(out);
   say_divisions(out, r);
+}
+
+void say_balance(Output& out) {
+  out.cannot("rows dealt so that replicas take equally long (the data loader does)");
 }
 
 void say_choices(Output& out, const Request& r, std::string_view theirs,

@@ -27,12 +27,12 @@ struct Asked {
 };
 // One for each kind of Model::attention. A two_level whose inner ranks are not given has the most that divide
 // P and the heads of a TP rank, as the algorithm takes them.
-std::vector<Asked> asked(const Model&, const Layout&);
+std::vector<Asked> asked(const Model&, const ModelLayout&);
 
 struct Request {
   const Model& model;
   const Training& training;
-  const Layout& layout;
+  const ModelLayout& layout;
   std::vector<Asked> attention;
 
   std::int64_t longest() const;  // tokens of the longest sequence
@@ -44,10 +44,11 @@ struct Request {
 };
 
 // "16 GPUs = tp 2 x cp 4 x pp 1 x dp 2"
-std::string gpus_in_words(const Layout&);
+std::string gpus_in_words(const ModelLayout&);
 // Tokens of a step; a mode that the framework does not run; lengths that it cannot be told; degrees that do
 // not divide what they cut.
 void say_step(Output&, const Request&, Mode theirs);
+void say_balance(Output&);  // that there is no flag for Training::balanced; say_step has said it, of most
 // Of each kind: a placement that is not `theirs`, and options of the algorithm but those in `expressed`.
 void say_choices(Output&, const Request&, std::string_view theirs,
                  const std::vector<std::string_view>& expressed);

@@ -10,7 +10,7 @@ std::string number(std::int64_t value) {
 }
 
 void write_parallel(Output& out, const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   out.flag("sequence_parallel_size", l.cp);
   for (const Asked& one : r.attention) {
     if (one.exchange == Exchange::none) continue;
@@ -42,7 +42,7 @@ void write_parallel(Output& out, const Request& r) {
 }
 
 void write_memory(Output& out, const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   out.flag("zero_optimization.stage", l.zero);
   if (l.offload_optimizer) {
     if (l.zero == 0) out.illegal("an optimizer on the host under ZeRO 0");

@@ -33,7 +33,8 @@ std::optional<Framework> framework_of(std::string_view word) {
   return std::nullopt;
 }
 
-std::string emit(Framework framework, const Model& model, const Training& training, const Layout& layout) {
+std::string emit(Framework framework, const Model& model, const Training& training,
+                 const ModelLayout& layout) {
   const emitting::Request request{model, training, layout, emitting::asked(model, layout)};
   switch (framework) {
     case Framework::megatron: return emitting::megatron(request);

@@ -37,6 +37,6 @@ std::vector<EmittedFlag> flags_of(Framework);
 // Degrees are those of the layout; that they are legal for the model is otherwise the caller's affair. Throws
 // std::invalid_argument where the layout has not one choice for each kind of attention layer, or names an
 // algorithm that is none.
-std::string emit(Framework, const Model&, const Training&, const Layout&);
+std::string emit(Framework, const Model&, const Training&, const ModelLayout&);
 
 }  // namespace cplab

@@ -125,6 +125,7 @@ constexpr std::array verl_rows = {
     Row{"data.train_batch_size", verl_sft, "micro_batch x micro_batches x dp"},
     Row{"data.micro_batch_size_per_gpu", verl_sft, "micro_batch"},
     Row{"data.max_length", verl_sft, "sequence"},
+    Row{"trainer.balance_batch", verl_sft, "balanced"},
     Row{"data.use_dynamic_bsz", verl_sft, "lengths"},
     Row{"data.max_token_len_per_gpu", verl_sft, "micro_batch x sequence / cp, of lengths"},
 };
@@ -154,6 +155,7 @@ constexpr std::array swift_rows = {
     Row{"--context_parallel_size", swift_core, "cp"},
     Row{"--cp_comm_type", swift_core, "algorithm, for all layers or for each"},
     Row{"--cp_partition_mode", swift_core, "placement"},
+    Row{"--sequence_packing_scheduler", swift_core, "balanced"},
     Row{"--pipeline_model_parallel_size", swift_core, "pp"},
     Row{"--virtual_pipeline_model_parallel_size", swift_core, "pipeline_chunks"},
     Row{"--expert_model_parallel_size", swift_core, "ep"},

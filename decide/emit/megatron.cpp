@@ -145,7 +145,7 @@ void write_exchange(Output& out, Settings& settings, const Request& r) {
   say_choices(out, r, has_mode ? "contiguous" : "zigzag", expressed);
 }
 
-void write_pipeline(Output& out, Settings& settings, const Layout& l) {
+void write_pipeline(Output& out, Settings& settings, const ModelLayout& l) {
   settings.set("pipeline_model_parallel_size", l.pp);
   if (l.pipeline_chunks == 1) return;
   settings.set(out.framework() == Framework::megatron ? "num_virtual_stages_per_pipeline_rank"
@@ -153,7 +153,7 @@ void write_pipeline(Output& out, Settings& settings, const Layout& l) {
                l.pipeline_chunks);
 }
 
-void write_sharding(Output& out, Settings& settings, const Layout& l) {
+void write_sharding(Output& out, Settings& settings, const ModelLayout& l) {
   settings.turn("use_distributed_optimizer", l.zero >= 1);
   if (l.zero == 0) out.note("ZeRO 0: every replica has the whole optimizer state");
   if (l.zero < 2) return;
@@ -169,7 +169,7 @@ void write_sharding(Output& out, Settings& settings, const Layout& l) {
 }
 
 void write_recompute(Output& out, Settings& settings, const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   if (l.recompute == Recompute::none) {
     if (out.framework() == Framework::ms_swift) settings.set("recompute_granularity", Words{"none"});
     if (out.framework() == Framework::verl) settings.set("recompute_granularity", Words{"null"});
@@ -182,8 +182,9 @@ void write_recompute(Output& out, Settings& settings, const Request& r) {
     return;
   }
   settings.set("recompute_granularity", Words{"selective"});
-  const bool dense = std::any_of(r.model.feed_forward.begin(), r.model.feed_forward.end(),
-                                 [](const FeedForwardKind& kind) { return kind.experts == 0; });
+  const bool dense =
+      std::any_of(r.model.feed_forward.begin(), r.model.feed_forward.end(),
+                  [](const FeedForwardKind& kind) { return kind.experts == 0 && kind.width > 0; });
   Words modules;
   if (dense) modules.emplace_back("mlp");
   if (r.has_experts()) modules.emplace_back("moe");
@@ -209,7 +210,7 @@ void write_precision(Output& out, Settings& settings, const Training& t) {
 }
 
 void write_offload(Output& out, Settings& settings, const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   if (l.offload_optimizer && l.zero == 0)
     out.illegal("an optimizer on the host that is not distributed (ZeRO 0)");
   if (l.offload_optimizer && out.framework() == Framework::verl) {
@@ -230,7 +231,7 @@ void write_offload(Output& out, Settings& settings, const Request& r) {
   settings.set("cpu_offloading_num_layers", r.model.layer_count() - 1);
 }
 
-void write_loss(Output& out, Settings& settings, const Layout& l) {
+void write_loss(Output& out, Settings& settings, const ModelLayout& l) {
   if (l.loss_chunks == 1) return;
   out.cannot("logits in " + number(l.loss_chunks) +
              " chunks; the fused cross-entropy stands in, all at once");
@@ -263,7 +264,7 @@ void write_attention_form(Output& out, Settings& settings, const Request& r) {
 }  // namespace
 
 void megatron_core(Output& out, const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   Settings settings(out);
   settings.set("tensor_model_parallel_size", l.tp);
   if (l.tp > 1) settings.turn("sequence_parallel", true);

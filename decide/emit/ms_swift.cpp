@@ -17,7 +17,7 @@ std::int64_t trading(const Request& r, const Asked& one) {
 }
 
 bool fits_swift(const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   if (l.tp * l.pp * l.ep * l.etp * l.pipeline_chunks != 1) return false;
   for (const Asked& one : r.attention) {
     if (one.exchange == Exchange::none) continue;
@@ -29,7 +29,7 @@ bool fits_swift(const Request& r) {
 }
 
 void write_swift(Output& out, const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   out.flag("--sequence_parallel_size", l.cp);
   bool rings = false;
   for (const Asked& one : r.attention) {
@@ -77,10 +77,12 @@ std::string ms_swift(const Request& r) {
   const bool plain = fits_swift(r);
   if (plain) {
     write_swift(out, r);
+    if (r.training.balanced) say_balance(out);
   } else {
     megatron_core(out, r);
     out.flag("--micro_batch_size", r.layout.micro_batch);
     out.flag("--global_batch_size", r.global_batch());
+    if (r.training.balanced) out.flag("--sequence_packing_scheduler", std::string("dp_balanced"));
   }
   out.flag("--max_length", r.longest());
   if (!r.training.lengths.empty()) out.flag("--packing", std::string("true"));

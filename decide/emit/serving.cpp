@@ -23,7 +23,13 @@ void say_exchange(Output& out, const Request& r, Exchange theirs, const std::str
       out.cannot(one.words() + "; " + stands_in + " stands in");
 }
 
-void say_serving_pipeline(Output& out, const Layout& l) {
+void say_limits(Output& out, const Request& r) {
+  if (r.model.max_positions > 0 && r.longest() > r.model.max_positions)
+    out.illegal(number(r.longest()) + " tokens beyond the " + number(r.model.max_positions) +
+                " positions of the model's config");
+}
+
+void say_serving_pipeline(Output& out, const ModelLayout& l) {
   if (l.pipeline_chunks > 1) out.cannot("a pipeline in " + number(l.pipeline_chunks) + " pieces a stage");
   if (l.micro_batches > 1)
     out.cannot(number(l.micro_batches) +
@@ -48,7 +54,7 @@ void say_vllm_decoding(Output& out, const Request& r) {
 
 // Experts lie whole on all ranks of the expert-parallel group, which is no free degree of vLLM.
 void write_vllm_experts(Output& out, const Request& r, std::int64_t group) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   if (!r.has_experts()) return;
   if (l.ep > 1) out.flag("--enable-expert-parallel");
   if (l.ep > 1 && l.ep != group)
@@ -61,7 +67,7 @@ void write_vllm_experts(Output& out, const Request& r, std::int64_t group) {
 }  // namespace
 
 void say_training_only(Output& out, const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   const auto say = [&](const std::string& what) { out.cannot(what + ": a server does not train"); };
   if (l.zero > 0) say("ZeRO " + number(l.zero));
   if (l.recompute != Recompute::none) say(std::string(name(l.recompute)) + " recompute");
@@ -75,7 +81,7 @@ void say_training_only(Output& out, const Request& r) {
 
 std::string vllm(const Request& r) {
   Output out(Framework::vllm);
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   const bool decodes = r.training.mode == Mode::decode;
   say_step(out, r, r.training.mode == Mode::training ? Mode::prefill : r.training.mode);
   // Decoding's ranks share K and V among ranks that cut the weights all the same.
@@ -96,6 +102,7 @@ std::string vllm(const Request& r) {
   out.flag("--data-parallel-size", l.dp);
   write_vllm_experts(out, r, l.tp * l.cp * l.dp);
   out.flag("--max-model-len", r.longest());
+  say_limits(out, r);
   out.flag("--max-num-seqs", l.micro_batch);
   write_precision(out, r.training);
   if (r.uses_lora()) {
@@ -108,7 +115,7 @@ std::string vllm(const Request& r) {
 
 std::string sglang(const Request& r) {
   Output out(Framework::sglang);
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   const bool decodes = r.training.mode == Mode::decode;
   say_step(out, r, r.training.mode == Mode::training ? Mode::prefill : r.training.mode);
   out.flag("--tp-size", l.tp * l.cp);  // of which attention takes cp, or decoding shares K and V over cp
@@ -137,6 +144,7 @@ std::string sglang(const Request& r) {
                  number(l.tp * l.cp) + " ranks of --tp-size");
   }
   out.flag("--context-length", r.longest());
+  say_limits(out, r);
   out.flag("--max-running-requests", l.micro_batch);
   write_precision(out, r.training);
   if (r.uses_lora()) {

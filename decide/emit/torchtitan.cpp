@@ -10,7 +10,7 @@ std::string number(std::int64_t value) {
 }
 
 void write_degrees(Output& out, const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   out.flag("--parallelism.tensor_parallel_degree", l.tp);
   out.flag("--parallelism.context_parallel_degree", l.cp);
   out.flag("--parallelism.pipeline_parallel_degree", l.pp);
@@ -26,7 +26,7 @@ void write_degrees(Output& out, const Request& r) {
   }
 }
 
-void write_sharding(Output& out, const Layout& l) {
+void write_sharding(Output& out, const ModelLayout& l) {
   out.flag("--parallelism.data_parallel_replicate_degree", l.zero == 0 ? l.dp : 1);
   out.flag("--parallelism.data_parallel_shard_degree", l.zero == 0 ? 1 : l.dp);
   if (l.zero == 0) {
@@ -49,7 +49,7 @@ void write_exchange(Output& out, const Request& r) {
 }
 
 void write_step(Output& out, const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   out.flag("--training.max_context_length", r.longest());
   out.flag("--training.num_tokens_per_microbatch_per_dp_rank", l.micro_batch * r.longest());
   out.flag("--training.num_tokens_per_train_step", r.global_batch() * r.longest());

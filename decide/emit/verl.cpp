@@ -10,7 +10,7 @@ std::string number(std::int64_t value) {
 }
 
 bool fits_fsdp(const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   return l.tp == 1 && l.pp == 1 && l.ep == 1 && l.etp == 1 && l.pipeline_chunks == 1 &&
          r.all(Exchange::heads);
 }
@@ -18,6 +18,10 @@ bool fits_fsdp(const Request& r) {
 void write_data(Output& out, const Request& r) {
   out.flag("data.train_batch_size", r.global_batch());
   out.flag("data.max_length", r.longest());
+  if (r.training.balanced || !r.training.lengths.empty()) {
+    out.flag("trainer.balance_batch", std::string(r.training.balanced ? "True" : "False"));
+    out.note("verl.trainer.sft_trainer_ray alone balances");
+  }
   if (r.training.lengths.empty()) {
     out.flag("data.use_dynamic_bsz", std::string("False"));
     out.flag("data.micro_batch_size_per_gpu", r.layout.micro_batch);
@@ -29,7 +33,7 @@ void write_data(Output& out, const Request& r) {
 }
 
 void write_fsdp(Output& out, const Request& r) {
-  const Layout& l = r.layout;
+  const ModelLayout& l = r.layout;
   out.flag("engine=fsdp");
   out.flag("optim=fsdp");
   out.flag("engine.strategy", std::string("fsdp2"));

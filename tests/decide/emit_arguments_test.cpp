@@ -41,7 +41,7 @@ std::vector<Case> many() {
   for (const Case& base : {dense(), experts(), windows()})
     for (int variant = 0; variant < 288; ++variant) {
       Case c = base;
-      Layout& l = c.layout;
+      ModelLayout& l = c.layout;
       l.zero = variant % 4;
       l.recompute = static_cast<Recompute>(variant / 4 % 3);
       l.offload_optimizer = variant % 5 == 1;
@@ -51,6 +51,7 @@ std::vector<Case> many() {
       c.training.lora_rank = variant % 11 == 3 ? 16 : 0;
       c.training.mode = static_cast<Mode>(variant / 12 % 3);
       if (variant % 13 == 5) c.training.lengths = {{4096, 0.7}, {131072, 0.3}};
+      c.training.balanced = variant % 13 >= 5;
       if (variant % 2 == 0) l.tp = l.ep = l.etp = 1;
       if (variant % 8 >= 6) l.pp = 2;
       if (variant % 16 == 14) l.pipeline_chunks = 2;

@@ -18,7 +18,7 @@ struct Field {
 };
 
 template <class Member>
-Field of_layout(const std::string& name, Member Layout::*member, const std::vector<Member>& values) {
+Field of_layout(const std::string& name, Member ModelLayout::*member, const std::vector<Member>& values) {
   Field field{name, {}};
   for (const Member& value : values) field.values.emplace_back([=](Case& c) { c.layout.*member = value; });
   return field;
@@ -53,21 +53,21 @@ Field of_option(const std::string& algorithm, const std::string& key,
 std::vector<Field> fields() {
   using Count = std::int64_t;
   return {
-      of_layout<Count>("tp", &Layout::tp, {1, 2, 4}),
-      of_layout<Count>("cp", &Layout::cp, {1, 2, 4}),
-      of_layout<Count>("pp", &Layout::pp, {1, 2, 4}),
-      of_layout<Count>("dp", &Layout::dp, {1, 2, 4}),
-      of_layout<Count>("ep", &Layout::ep, {1, 2, 4, 8}),
-      of_layout<Count>("etp", &Layout::etp, {1, 2, 4}),
-      of_layout<Count>("pipeline_chunks", &Layout::pipeline_chunks, {1, 2, 3}),
-      of_layout<Count>("micro_batch", &Layout::micro_batch, {1, 2, 4}),
-      of_layout<Count>("micro_batches", &Layout::micro_batches, {1, 2, 8}),
-      of_layout<int>("zero", &Layout::zero, {0, 1, 2, 3}),
-      of_layout<Recompute>("recompute", &Layout::recompute,
+      of_layout<Count>("tp", &ModelLayout::tp, {1, 2, 4}),
+      of_layout<Count>("cp", &ModelLayout::cp, {1, 2, 4}),
+      of_layout<Count>("pp", &ModelLayout::pp, {1, 2, 4}),
+      of_layout<Count>("dp", &ModelLayout::dp, {1, 2, 4}),
+      of_layout<Count>("ep", &ModelLayout::ep, {1, 2, 4, 8}),
+      of_layout<Count>("etp", &ModelLayout::etp, {1, 2, 4}),
+      of_layout<Count>("pipeline_chunks", &ModelLayout::pipeline_chunks, {1, 2, 3}),
+      of_layout<Count>("micro_batch", &ModelLayout::micro_batch, {1, 2, 4}),
+      of_layout<Count>("micro_batches", &ModelLayout::micro_batches, {1, 2, 8}),
+      of_layout<int>("zero", &ModelLayout::zero, {0, 1, 2, 3}),
+      of_layout<Recompute>("recompute", &ModelLayout::recompute,
                            {Recompute::none, Recompute::selective, Recompute::full}),
-      of_layout<Count>("loss_chunks", &Layout::loss_chunks, {1, 2, 8}),
-      of_layout<bool>("offload_checkpoints", &Layout::offload_checkpoints, {false, true}),
-      of_layout<bool>("offload_optimizer", &Layout::offload_optimizer, {false, true}),
+      of_layout<Count>("loss_chunks", &ModelLayout::loss_chunks, {1, 2, 8}),
+      of_layout<bool>("offload_checkpoints", &ModelLayout::offload_checkpoints, {false, true}),
+      of_layout<bool>("offload_optimizer", &ModelLayout::offload_optimizer, {false, true}),
       of_choice("algorithm", &AttentionChoice::algorithm,
                 {"ring", "all_gather", "all_to_all", "hierarchical", "usp", "head_strided", "lasp_all_gather",
                  "affine_all_gather"}),
@@ -79,6 +79,7 @@ std::vector<Field> fields() {
       of_training<std::vector<std::pair<Count, double>>>(
           "lengths", &Training::lengths,
           {{}, {{4096, 0.7}, {131072, 0.3}}, {{4096, 0.6}, {131072, 0.4}}, {{8192, 0.7}, {131072, 0.3}}}),
+      of_training<bool>("balanced", &Training::balanced, {false, true}),
       of_training<std::string>("dtype", &Training::dtype, {"bf16", "fp16", "fp8", "fp4"}),
       of_training<int>("parameter_bytes", &Training::parameter_bytes, {2, 4}),
       of_training<int>("gradient_bytes", &Training::gradient_bytes, {2, 4}),

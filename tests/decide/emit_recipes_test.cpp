@@ -322,7 +322,7 @@ TEST_CASE("LoRA, and what goes to the host") {
   CHECK(c.emitted(Framework::megatron).says("illegal here: an optimizer on the host") == 1);
 }
 
-TEST_CASE("lengths: zigzag wants 2 cp pieces; packed ones fill a budget of tokens") {
+TEST_CASE("lengths: zigzag wants 2 cp pieces, packed ones fill a budget of tokens") {
   Case c = dense();
   c.training.sequence = 131076;
   CHECK(c.emitted(Framework::megatron).says("illegal here: 131076 tokens") == 1);  // 8 x 16384 + 4
@@ -339,7 +339,7 @@ TEST_CASE("lengths: zigzag wants 2 cp pieces; packed ones fill a budget of token
 
 TEST_CASE("servers: cp of a prompt is apart from tp, cp of decoding is inside it") {
   Case c = dense();
-  c.layout = Layout{};
+  c.layout = ModelLayout{};
   c.layout.tp = 8;
   c.layout.cp = 4;
   c.layout.zero = 0;
@@ -376,6 +376,11 @@ TEST_CASE("servers: cp of a prompt is apart from tp, cp of decoding is inside it
   CHECK(c.emitted(Framework::vllm).says("illegal here: 8 key/value heads") == 1);
   c.training.dtype = "fp8";
   CHECK(c.emitted(Framework::vllm).value("--quantization") == "fp8");
+  c.model.max_positions = 131072;
+  CHECK(c.emitted(Framework::vllm).says("positions") == 0);
+  c.model.max_positions = 131071;
+  CHECK(c.emitted(Framework::vllm).says("illegal here: 131072 tokens beyond the 131071 positions") == 1);
+  CHECK(c.emitted(Framework::sglang).says("illegal here: 131072 tokens beyond the 131071 positions") == 1);
 }
 
 TEST_CASE("precision") {

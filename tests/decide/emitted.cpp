@@ -1,6 +1,7 @@
 // Takes apart what emitters write.
 #include "tests/decide/emitted.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -45,13 +46,23 @@ void take_flag(Framework framework, std::vector<std::string> words, Emitted& out
   out.flags[flag] = words;
 }
 
+FeedForwardKind feed_forward(const std::string& name, std::int64_t width, std::int64_t experts,
+                             std::int64_t chosen) {
+  FeedForwardKind kind;
+  kind.name = name;
+  kind.width = width;
+  kind.experts = experts;
+  kind.chosen = chosen;
+  return kind;
+}
+
 Case of_kinds(std::vector<AttentionKind> kinds, std::int64_t layers) {
   Case c;
   c.model.name = "model";
   c.model.hidden = 4096;
   c.model.vocabulary = 128256;
   c.model.attention = std::move(kinds);
-  c.model.feed_forward = {{"dense", 14336, true, 0, 0, 0}};
+  c.model.feed_forward = {feed_forward("dense", 14336, 0, 0)};
   c.model.layers = {{0, 0, layers}};
   c.training.sequence = 131072;
   c.layout.tp = 2;
@@ -122,7 +133,7 @@ Case dense() {
 
 Case experts() {
   Case c = of_kinds({heads("global", 32, 4)}, 48);
-  c.model.feed_forward = {{"128 experts, 8 each", 768, true, 128, 8, 0}};
+  c.model.feed_forward = {feed_forward("128 experts, 8 each", 768, 128, 8)};
   c.layout.ep = 4;
   return c;
 }

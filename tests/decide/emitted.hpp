@@ -27,7 +27,7 @@ Emitted taken_apart(Framework, const std::string& text);
 struct Case {
   Model model;
   Training training;
-  Layout layout;
+  ModelLayout layout;
   std::string text(Framework framework) const { return emit(framework, model, training, layout); }
   Emitted emitted(Framework framework) const { return taken_apart(framework, text(framework)); }
 };
