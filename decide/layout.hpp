@@ -27,6 +27,8 @@ struct Training {
   std::int64_t sequence = 0;
   // (length, share of tokens) instead of `sequence`; the shares sum to 1.
   std::vector<std::pair<std::int64_t, double>> lengths;
+  // Rows of different documents are dealt so that replicas take equally long; else the longest is waited for.
+  bool balanced = false;
   std::int64_t tokens_per_step =
       0;                         // of all GPUs; 0: one micro-batch for each pipeline stage of each replica
   std::int64_t micro_batch = 1;  // sequences that a replica takes at once
@@ -52,7 +54,7 @@ struct AttentionChoice {
   Schedule schedule;  // what differs from the algorithm's defaults
 };
 
-struct Layout {
+struct ModelLayout {
   std::int64_t tp = 1, cp = 1, pp = 1, dp = 1, ep = 1, etp = 1;
   std::int64_t pipeline_chunks = 1;
   std::int64_t micro_batch = 1, micro_batches = 1;  // sequences at once, and how many times in a step
@@ -67,6 +69,6 @@ struct Layout {
 };
 
 // "tp2 cp4 pp1 dp1", with ep, recompute and micro-batches where they differ from 1 and none.
-std::string describe(const Layout&);
+std::string describe(const ModelLayout&);
 
 }  // namespace cplab

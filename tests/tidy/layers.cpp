@@ -29,6 +29,7 @@ const std::vector<Folder>& folders() {
       {"check", {"plan"}},
       {"calls", {"plan", "kernels"}},
       {"sim", {"plan", "derive", "calls", "kernels", "report"}},
+      {"decide", {"plan", "derive", "algorithms", "check", "sim", "report"}},
       {"exec", {"plan", "derive", "calls", "kernels", "report"}},
       {"calibrate", {"algorithms", "plan", "derive", "sim", "exec", "kernels", "report"}},
       {"kernels", {}},
