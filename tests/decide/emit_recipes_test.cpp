@@ -1,8 +1,6 @@
 // Layouts that are common, and the flags by which each framework's own recipes ask for them.
 #include <doctest/doctest.h>
 
-#include <stdexcept>
-
 #include "tests/decide/emitted.hpp"
 
 using namespace cplab;
@@ -27,87 +25,51 @@ Case fsdp_only() {
 
 }  // namespace
 
-TEST_CASE("Megatron: tp 2, cp 4, a ring in zigzag") {
-  const Emitted out = dense().emitted(Framework::megatron);
-  const Flags expected = {{"--tensor-model-parallel-size", {"2"}},
-                          {"--sequence-parallel", {}},
-                          {"--context-parallel-size", {"4"}},
-                          {"--cp-comm-type", {"p2p"}},
-                          {"--pipeline-model-parallel-size", {"1"}},
-                          {"--use-distributed-optimizer", {}},
-                          {"--bf16", {}},
-                          {"--micro-batch-size", {"1"}},
-                          {"--global-batch-size", {"16"}},  // 1 x 8 x dp 2
-                          {"--seq-length", {"131072"}}};
-  CHECK(out.flags == expected);
-  CHECK(out.says("not expressible") == 0);
-  CHECK(out.says("illegal here") == 0);
-}
-
-TEST_CASE("Megatron: each algorithm has its communication, or says what stands in") {
-  const auto type = [](const std::string& algorithm) {
-    Case c = dense();
-    choose(c, algorithm);
-    return c.emitted(Framework::megatron);
-  };
-  CHECK(type("ring").value("--cp-comm-type") == "p2p");
-  CHECK(type("p2p").value("--cp-comm-type") == "p2p");  // by its other name
-  CHECK(type("all_gather").value("--cp-comm-type") == "all_gather");
-  CHECK(type("all_gather").says("not expressible") == 0);
-  CHECK(type("all_to_all").value("--cp-comm-type") == "a2a");
-  CHECK(type("head_strided").value("--cp-comm-type") == "all_gather");
-  CHECK(type("head_strided").says("not expressible: head_strided") == 1);
-  CHECK(type("lasp_all_gather").says("not expressible: lasp_all_gather") == 1);
-  Case c = dense();
-  choose(c, "no_such_thing");
-  CHECK_THROWS_AS(c.text(Framework::megatron), std::invalid_argument);
-  c.layout.attention.clear();
-  CHECK_THROWS_AS(c.text(Framework::megatron), std::invalid_argument);
-}
-
-TEST_CASE("Megatron: hierarchical names the ranks that trade heads first") {
-  Case c = dense();
-  c.layout.cp = 16;
-  choose(c, "hierarchical");
-  Emitted out = c.emitted(Framework::megatron);
-  CHECK(out.value("--cp-comm-type") == "a2a+p2p");
-  // 64 heads over tp 2 are 32; the most ranks up to 8 that divide 16 and 32 are 8.
-  CHECK(out.value("--hierarchical-context-parallel-sizes") == "8 2");
-  CHECK(out.says("illegal here: 4 key/value heads") == 1);  // 8 over tp 2, which 8 ranks cannot share
-  c.layout.attention[0].schedule.set("inner_ranks", std::int64_t{4});
-  out = c.emitted(Framework::megatron);
-  CHECK(out.value("--hierarchical-context-parallel-sizes") == "4 4");
-  CHECK(out.says("illegal here") == 0);
-  c.layout.attention[0].schedule.set("inner_ranks", std::int64_t{1});
-  CHECK(c.emitted(Framework::megatron).value("--cp-comm-type") == "p2p");
-  CHECK(!c.emitted(Framework::megatron).has("--hierarchical-context-parallel-sizes"));
-}
-
-TEST_CASE("Megatron: window layers have a communication of their own, and a halo is a comment") {
+TEST_CASE("what is pasted is bash, and a configuration of DeepSpeed is JSON below its comments") {
   Case c = windows();
-  c.layout.attention[0] = {"ring", "zigzag", {}};
-  c.layout.attention[1] = {"all_to_all", "zigzag", {}};
-  Emitted out = c.emitted(Framework::megatron);
-  CHECK(out.value("--cp-comm-type") == "a2a a2a a2a a2a a2a p2p a2a a2a a2a a2a a2a p2p");
-  CHECK(out.value("--window-size") == "1023,0");  // 1024 keys with a query's own
-  CHECK(out.value("--window-attn-skip-freq") == "[1]*5+[0]*1+[1]*5+[0]*1");
-  CHECK(out.says("not expressible") == 0);
-  c.layout.attention[1] = {"ring", "zigzag", {{{"rotation", std::string("needed")}}}};
-  out = c.emitted(Framework::megatron);
-  CHECK(out.flags.at("--cp-comm-type").front() == "all_gather");
-  CHECK(out.flags.at("--cp-comm-type").size() == 12);
-  CHECK(out.says("not expressible: ring of window 1024 layers with a window; all_gather stands in") == 1);
-  CHECK(out.says("(a halo: only keys that a window reaches travel)") == 1);
-  // gpt-oss: sinks go with a2a alone.
-  for (AttentionKind& kind : c.model.attention) kind.sink = true;
-  out = c.emitted(Framework::megatron);
-  CHECK(out.value("--cp-comm-type") == "a2a");
-  CHECK(out.value("--softmax-type") == "learnable");
-  // ms-swift takes one communication for all layers.
-  c = windows();
-  const Emitted swift = c.emitted(Framework::ms_swift);
-  CHECK(swift.value("--cp_comm_type") == "all_gather");
-  CHECK(swift.says("a communication of its own for each kind of layer") == 1);
+  c.layout.tp = 1;
+  c.layout.cp = 1;
+  c.layout.dp = 2;
+  CHECK(c.text(Framework::megatron) ==
+        "# Megatron-LM, 2 GPUs = tp 1 x cp 1 x pp 1 x dp 2: torchrun ... pretrain_gpt.py "
+        "\"${MEGATRON_ARGS[@]}\"\n"
+        "MEGATRON_ARGS=(\n"
+        "  # a step: micro-batch 1 x 8 times x dp 2 = 16 sequences of 131072 tokens\n"
+        "  --tensor-model-parallel-size 1\n"
+        "  --context-parallel-size 1\n"
+        "  --pipeline-model-parallel-size 1\n"
+        "  # dp 2 is what the number of GPUs leaves\n"
+        "  --use-distributed-optimizer\n"
+        "  --bf16\n"
+        "  --window-size 1023,0\n"
+        "  --window-attn-skip-freq '[1]*5+[0]*1+[1]*5+[0]*1'\n"
+        "  --micro-batch-size 1\n"
+        "  --global-batch-size 16\n"
+        "  --seq-length 131072\n"
+        ")\n");
+  c.layout.offload_checkpoints = true;
+  CHECK(c.text(Framework::deepspeed) ==
+        "# DeepSpeed, 2 GPUs = tp 1 x cp 1 x pp 1 x dp 2: deepspeed ... --deepspeed_config FILE with this "
+        "(Hjson: "
+        "comments may stay)\n"
+        "# a step: micro-batch 1 x 8 times x dp 2 = 16 sequences of 131072 tokens\n"
+        "# the program cuts its sequences at 131072 tokens\n"
+        "# for checkpoints made by deepspeed.checkpointing alone, not by the model's own\n"
+        "{\n"
+        "  \"sequence_parallel_size\": 1,\n"
+        "  \"train_micro_batch_size_per_gpu\": 1,\n"
+        "  \"gradient_accumulation_steps\": 8,\n"
+        "  \"train_batch_size\": 16,\n"
+        "  \"zero_optimization\": {\n"
+        "    \"stage\": 1\n"
+        "  },\n"
+        "  \"activation_checkpointing\": {\n"
+        "    \"cpu_checkpointing\": true\n"
+        "  },\n"
+        "  \"bf16\": {\n"
+        "    \"enabled\": true\n"
+        "  }\n"
+        "}\n");
 }
 
 TEST_CASE("full recompute") {
@@ -161,6 +123,10 @@ TEST_CASE("experts over ranks that the rest shares otherwise") {
   CHECK(speed.says("illegal here: tensor and sequence parallelism") == 1);
   CHECK(c.emitted(Framework::vllm).has("--enable-expert-parallel"));
   Case wrong = c;
+  wrong.layout.etp = 2;
+  CHECK(wrong.emitted(Framework::deepspeed).says("illegal here: experts cut over etp 2") == 1);
+  CHECK(wrong.emitted(Framework::megatron).says("illegal here") == 0);
+  wrong.layout.etp = 1;
   wrong.layout.ep = 3;  // of 128 experts, and of 16 ranks
   CHECK(wrong.emitted(Framework::megatron).says("illegal here") == 2);
   wrong = dense();
