@@ -158,6 +158,10 @@ TEST_CASE("FSDP alone") {
   CHECK(swift.value("--per_device_train_batch_size") == "1");
   CHECK(swift.value("--gradient_accumulation_steps") == "8");
   CHECK(c.emitted(Framework::deepspeed).value("zero_optimization.stage") == "3");
+  Case replicas = c;
+  replicas.layout.zero = 0;
+  CHECK(replicas.emitted(Framework::verl).value("engine.fsdp_size") == "1");
+  CHECK(replicas.emitted(Framework::torchtitan).value("--parallelism.data_parallel_replicate_degree") == "8");
   // Megatron-LM's stages 0 to 2.
   for (const int zero : {0, 1, 2}) {
     Case other = c;
@@ -340,6 +344,9 @@ TEST_CASE("servers: cp of a prompt is apart from tp, cp of decoding is inside it
   CHECK(c.emitted(Framework::sglang).value("--dcp-size") == "4");
   c.layout.tp = 2;  // 8 ranks over 8 heads leave 1
   CHECK(c.emitted(Framework::vllm).says("illegal here: 8 key/value heads") == 1);
+  c.layout.tp = 8;
+  c.model.attention[0].heads = 48;  // 6 query heads for each key/value head, over cp 4
+  CHECK(c.emitted(Framework::vllm).says("illegal here: 6 query heads") == 1);
   c.training.dtype = "fp8";
   CHECK(c.emitted(Framework::vllm).value("--quantization") == "fp8");
   c.model.max_positions = 131072;
