@@ -185,7 +185,7 @@ const std::vector<Command>& commands() {
          true},
         {"baseline", "LAYOUT", "compare with this one term by term, such as tp=8,cp=2,algorithm=ring"},
         {"price", "AMOUNT", "of a GPU hour: cost of a million tokens"},
-        {"emit", "FRAMEWORK", "flags to paste: megatron, torchtitan, verl, ms-swift, deepspeed, vllm"},
+        {"emit", "FRAMEWORK", "flags to paste: megatron, torchtitan, verl, ms-swift, deepspeed, vllm, sglang"},
         {"fit", "", "fewest GPUs for these rows, the longest row on these GPUs, what frees memory"},
         {"brief", "", "no what-ifs and no break-even lengths"},
         {"exhaustive", "", "simulate every legal layout, whatever its bound says"},

@@ -292,6 +292,7 @@ void write_answer(std::ostream& out, const Question& question, const Answer& ans
                     best.model_flops / best.time_s / best.share_of_peak /
                         static_cast<double>(answer.search.candidates.front().layout.gpus()) / 1e12),
         style.width);
+  if (!answer.emitted.empty()) out << '\n';
   for (const std::string& line : answer.emitted) out << line << '\n';
 }
 

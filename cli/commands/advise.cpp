@@ -1,13 +1,38 @@
 // cplab advise SCENARIO | --model NAME|config.json --gpus N --sequence L --hardware FILE: which layout, which
 // context-parallel algorithm, does it fit, and how sure.
+#include <optional>
 #include <ostream>
+#include <sstream>
 
 #include "cli/advise/answer.hpp"
 #include "cli/advise/question.hpp"
 #include "cli/commands/command.hpp"
+#include "cli/files/toml_table.hpp"
 #include "cli/progress.hpp"
+#include "decide/emit/emit.hpp"
 
 namespace cplab {
+
+namespace {
+
+std::optional<Framework> framework_asked(const Arguments& arguments, const Question& question) {
+  if (!arguments.has("emit")) return {};
+  std::vector<std::string> legal;
+  for (const Framework each : frameworks()) legal.emplace_back(name(each));
+  const std::string word = arguments.word("emit", "", legal);
+  if (question.attention_alone)
+    throw InputError("--emit " + word + ": flags are of a model; --model or a [model] is needed");
+  return framework_of(word);
+}
+
+std::vector<std::string> emitted(Framework framework, const Question& question, const ModelLayout& layout) {
+  std::istringstream text(emit(framework, question.model, question.training, layout));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
 
 int command_advise(const Arguments& arguments, Console& console) {
   const Question question = question_of(arguments);
@@ -16,9 +41,11 @@ int command_advise(const Arguments& arguments, Console& console) {
   options.break_even = !arguments.has("brief");
   options.changes = !arguments.has("brief");
   options.exhaustive = arguments.has("exhaustive");
+  const std::optional<Framework> framework = framework_asked(arguments, question);
   Progress progress(console, "reading the model");
-  const Answer answer = answer_to(question, options, progress);
+  Answer answer = answer_to(question, options, progress);
   progress.end();
+  if (framework) answer.emitted = emitted(*framework, question, answer.search.candidates.front().layout);
   for (const std::string& note : question.notes) console.say("note: " + note);
   write_answer(console.text(), question, answer, console.style());
   console.write_json_to_option(
