@@ -56,7 +56,7 @@ std::vector<MemoryLever> levers_of(const Model& model, const Training& training,
     try {
       const StepEstimate step = steps.estimate(with);
       const std::int64_t frees = now.memory.total_bytes - step.memory.total_bytes;
-      const double slower = step.time_s / step.tokens / (now.time_s / now.tokens) - 1;
+      const double slower = step.compared_s / now.compared_s - 1;
       if (frees > 0) found.push_back({what, frees, slower, fits(step)});
     } catch (const std::runtime_error&) {
       // That layout is not legal, so it frees nothing.

@@ -8,6 +8,7 @@
 #include "algorithms/core/list.hpp"
 #include "algorithms/core/resolve.hpp"
 #include "decide/machine_rates.hpp"
+#include "decide/memory.hpp"
 #include "derive/memory.hpp"
 #include "report/figures.hpp"
 #include "sim/simulate.hpp"
@@ -127,7 +128,7 @@ Scenario scenario_of(const Model& model, const AttentionCase& of, const Attentio
 
 std::vector<AttentionChoice> choices_of(const Model& model, const AttentionCase& of,
                                         const Hardware& group_machine) {
-  if (of.cp == 1) return {choice("", "contiguous")};
+  if (of.cp == 1 || of.decode) return {choice(of.cp == 1 ? "" : "tree", "contiguous")};
   const AttentionKind& kind = model.attention[of.kind];
   std::vector<AttentionChoice> found;
   const bool narrow = kind.window > 0 && kind.window * of.cp < 2 * of.sequence;
@@ -236,11 +237,42 @@ AttentionCost LayerAttention::delta_rule(const AttentionCase& of) const {
   return cost;
 }
 
+// Tree decode (arXiv 2408.04093): each rank reads its part of the keys and values once, and the partial
+// results with their lse meet in log2(P) steps. Memory bandwidth is all that counts; states of linear layers
+// are read and written.
+AttentionCost LayerAttention::tree_decode(const AttentionCase& of) const {
+  const AttentionKind& kind = model_.attention[of.kind];
+  const MachineRates rates(hardware_);
+  ModelLayout layout;
+  layout.tp = of.tp, layout.cp = of.cp;
+  Model one = model_;
+  one.layers = {{of.kind, model_.layers.front().feed_forward, 1}};
+  const double rows = static_cast<double>(of.batch);
+  const double bytes = cache_bytes(one, layout, static_cast<double>(of.sequence), rows, 1);
+  const bool writes = kind.mixer == Mixer::gated_delta || kind.mixer == Mixer::decay;
+  AttentionCost cost;
+  cost.formula = "decode over shards of the cache";
+  cost.forward_s = rates.move(bytes * (writes ? 2 : 1)).seconds;
+  if (of.cp > 1 && !writes) {
+    const double partial = rows * static_cast<double>(share_of(kind.heads, of.tp)) *
+                           (static_cast<double>(kind.value_size) + 1) * 4;
+    const std::int64_t far = of.cp * of.tp > hardware_.node.gpus ? hardware_.node.gpus : of.tp;
+    cost.exposed_transfer_s =
+        std::ceil(std::log2(static_cast<double>(of.cp))) * rates.send(far, partial).seconds;
+    cost.forward_s += cost.exposed_transfer_s;
+  }
+  cost.origins.add(Origin::assumed, cost.forward_s);
+  cost.low = band(Origin::assumed).low;
+  cost.high = band(Origin::assumed).high;
+  return cost;
+}
+
 const AttentionCost& LayerAttention::cost(const AttentionCase& of, const AttentionChoice& chosen) {
   const Key key{of, chosen.algorithm, chosen.placement, text_of(chosen.schedule)};
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second;
   const Mixer mixer = model_.attention[of.kind].mixer;
+  if (of.decode) return known_.emplace(key, tree_decode(of)).first->second;
   const bool by_formula = mixer == Mixer::gated_delta || mixer == Mixer::decay;
   if (!by_formula) ++simulated_;
   return known_.emplace(key, by_formula ? delta_rule(of) : simulate_case(of, chosen)).first->second;

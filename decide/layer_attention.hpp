@@ -26,6 +26,7 @@ struct AttentionCase {
   std::int64_t sequence = 0;  // tokens of a row
   std::int64_t document = 0;  // the row is made of documents of so many tokens; 0: of one
   bool backward = true;
+  bool decode = false;  // one query token a row, over keys of the whole row that the CP ranks share
   auto operator<=>(const AttentionCase&) const = default;
 };
 
@@ -73,6 +74,7 @@ class LayerAttention {
   const Hardware& machine(std::int64_t tp) const;
   AttentionCost simulate_case(const AttentionCase&, const AttentionChoice&) const;
   AttentionCost delta_rule(const AttentionCase&) const;
+  AttentionCost tree_decode(const AttentionCase&) const;
 
   const Model& model_;
   const Hardware& hardware_;

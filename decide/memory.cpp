@@ -127,6 +127,28 @@ StateBytes state_bytes(const Model& model, const Training& training, const Model
 
 }  // namespace
 
+double cache_bytes(const Model& model, const ModelLayout& layout, double tokens, double rows, double layers) {
+  constexpr double element = 2, wide = 4;
+  double sum = 0;
+  for (const LayerRun& run : model.layers) {
+    const AttentionKind& kind = model.attention[run.attention];
+    if (kind.shares_keys) continue;
+    const auto D = static_cast<double>(kind.head_size), E = static_cast<double>(kind.value_size);
+    const double kept = kind.window > 0 ? std::min(tokens, static_cast<double>(kind.window)) : tokens;
+    const double keys = std::max(1.0, quotient(static_cast<double>(kind.kv_heads), layout.tp));
+    double bytes = 0;
+    if (kind.mixer == Mixer::softmax)
+      bytes = element * kept * keys * (D + E) / static_cast<double>(layout.cp);
+    if (kind.mixer == Mixer::latent)
+      bytes = element * kept * static_cast<double>(kind.kv_latent + kind.rope_size) /
+              static_cast<double>(layout.cp);
+    if (kind.mixer == Mixer::gated_delta || kind.mixer == Mixer::decay)
+      bytes = wide * std::max(1.0, quotient(static_cast<double>(kind.heads), layout.tp)) * D * E;
+    sum += static_cast<double>(run.count) * bytes;
+  }
+  return rows * sum * layers / static_cast<double>(model.layer_count());
+}
+
 MemoryNeed memory_need(const Model& model, const Training& training, const ModelLayout& layout,
                        const LayerMemory& layer, double layers_per_stage, std::int64_t logits_bytes,
                        std::int64_t cache_bytes, std::int64_t context_bytes, int gpus_per_node) {

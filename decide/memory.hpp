@@ -60,6 +60,11 @@ std::int64_t expert_shards(const ModelLayout&);
 // blocks.
 constexpr double usual_fragments = 0.04;
 
+// Keys and values of `tokens` of each of `rows` rows, and the states of linear layers, of `layers` layers of
+// a stage, in the dtype of weights: what prefill leaves behind and decode reads. Of latent attention the
+// latent.
+double cache_bytes(const Model&, const ModelLayout&, double tokens, double rows, double layers);
+
 MemoryNeed memory_need(const Model&, const Training&, const ModelLayout&, const LayerMemory&,
                        double layers_per_stage, std::int64_t logits_bytes, std::int64_t cache_bytes,
                        std::int64_t context_bytes, int gpus_per_node);

@@ -103,6 +103,11 @@ class Enumeration {
     for (const std::int64_t batch :
          space_.micro_batch.empty() ? std::vector{training_.micro_batch} : space_.micro_batch) {
       layout.micro_batch = batch;
+      if (training_.mode != Mode::training) {
+        layout.micro_batches = 1;
+        add_experts(layout);
+        continue;
+      }
       if (rows_ % (batch * layout.dp) != 0) {
         refuse(refused_,
                "the step's " + std::to_string(rows_) +
@@ -339,18 +344,17 @@ bool is_equal(const StepEstimate& best, const StepEstimate& other) {
 
 void rank(std::vector<Candidate>& candidates) {
   const auto fits = [](const Candidate& c) { return c.step.fits && c.step.host_fits; };
-  const auto per_token = [](const Candidate& c) { return c.step.time_s / c.step.tokens; };
   std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
     if (fits(a) != fits(b)) return fits(a);
     if (!fits(a)) return a.step.memory.total_bytes < b.step.memory.total_bytes;
-    return per_token(a) < per_token(b);
+    return a.step.compared_s < b.step.compared_s;
   });
   if (candidates.empty() || !fits(candidates.front())) return;
   const StepEstimate fastest = candidates.front().step;
   auto end = candidates.begin();
   for (; end != candidates.end() && fits(*end); ++end) {
     end->equal_to_best = is_equal(fastest, end->step);
-    if (end->step.time_s > fastest.time_s * (1 + near_best)) break;
+    if (end->step.compared_s > fastest.compared_s * (1 + near_best)) break;
   }
   for (auto at = end; at != candidates.end() && fits(*at); ++at)
     at->equal_to_best = is_equal(fastest, at->step);

@@ -110,6 +110,11 @@ std::int64_t row_tokens(const Training& training) {
   return longest;
 }
 
+double tokens_of_rank(const Training& training, const ModelLayout& layout) {
+  if (training.mode == Mode::decode) return as_double(layout.micro_batch);
+  return as_double(layout.micro_batch * row_tokens(training)) / as_double(layout.cp);
+}
+
 double StepEstimate::seconds_of(TermKind kind) const {
   double sum = 0;
   for (const StepTerm& term : terms)
@@ -129,6 +134,7 @@ AttentionCase StepModel::case_of(std::size_t kind, const ModelLayout& layout, st
   of.sequence = row_tokens(training_);
   of.document = document >= of.sequence ? 0 : document;
   of.backward = training_.mode == Mode::training;
+  of.decode = training_.mode == Mode::decode;
   return of;
 }
 
@@ -225,7 +231,7 @@ LayerMemory layer_memory(const MeanLayer& layer, Recompute recompute) {
 
 StepModel::Stage StepModel::stage_of(const ModelLayout& layout, bool least) {
   Stage stage;
-  const double tokens = as_double(layout.micro_batch * row_tokens(training_)) / as_double(layout.cp);
+  const double tokens = tokens_of_rank(training_, layout);
   const double layers = as_double(model_.layer_count());
   const bool trains = training_.mode == Mode::training;
   std::vector<double> variances(model_.attention.size());
@@ -346,8 +352,8 @@ void StepModel::add_exchanges(const ModelLayout& layout, const Stage& stage, Ste
           weights.origin);
   }
   if (layout.pp > 1) {
-    const double bytes = as_double(layout.micro_batch * row_tokens(training_)) /
-                         as_double(layout.cp * layout.tp) * as_double(model_.hidden) * 2;
+    const double bytes =
+        tokens_of_rank(training_, layout) / as_double(layout.tp) * as_double(model_.hidden) * 2;
     const Estimate hop = rates_.send(layout.tp * layout.cp * layout.dp, bytes);
     const double chunks = as_double(layout.pipeline_chunks), ways = trains ? 2 : 1;
     terms.add("pipeline bubble", TermKind::wait,
@@ -356,8 +362,8 @@ void StepModel::add_exchanges(const ModelLayout& layout, const Stage& stage, Ste
               ways * hop.seconds * (as_double(layout.pp - 1) + (chunks > 1 ? m : 0)), hop.origin);
   }
   if (stage.redistributions > 0) {
-    const double bytes = as_double(layout.micro_batch * row_tokens(training_)) / as_double(layout.cp) *
-                         as_double(model_.hidden) * 2 / as_double(layout.tp);
+    const double bytes =
+        tokens_of_rank(training_, layout) * as_double(model_.hidden) * 2 / as_double(layout.tp);
     const Estimate one = rates_.all_to_all({layout.cp, layout.tp}, bytes);
     terms.add("redistribution", TermKind::transfer,
               m * one.seconds * stage.redistributions / as_double(layout.pp), one.origin);
@@ -438,29 +444,37 @@ StepEstimate StepModel::estimate(const ModelLayout& layout, bool least) {
   add_exchanges(layout, stage, step);
   sum_up(step);
 
-  const double row = as_double(row_tokens(training_)),
+  const bool decodes = training_.mode == Mode::decode;
+  const double row = decodes ? 1 : as_double(row_tokens(training_)),
                rows = as_double(layout.micro_batch * layout.micro_batches * layout.dp);
   step.tokens = rows * row;
+  step.compared_s = trains ? step.time_s / step.tokens : step.time_s;
   step.tokens_s_gpu = step.tokens / step.time_s / as_double(layout.gpus());
   double pair_flops = 0;
   for (const LayerRun& run : model_.layers)
-    for (const auto& [document, share] : documents_of(training_))
-      pair_flops += as_double(run.count) * share *
-                    attention_flops(model_.attention[run.attention], row_tokens(training_), document, trains);
+    for (const auto& [document, share] : documents_of(training_)) {
+      const std::int64_t tokens = row_tokens(training_);
+      const double row_flops = attention_flops(model_.attention[run.attention], tokens, document, trains);
+      // The last token of a row alone sees twice the mean of its tokens.
+      pair_flops += as_double(run.count) * share * row_flops * (decodes ? 2 / as_double(tokens) : 1);
+    }
   const double of_products =
       (layer.work.model_flops * as_double(model_.layer_count()) + stage.head.model_flops) *
       (trains ? 1 : 1.0 / 3);
-  step.model_flops = rows * (pair_flops + of_products * as_double(layout.cp) * as_double(layout.tp) /
-                                              as_double(layout.micro_batch));
+  step.model_flops = rows * (pair_flops + of_products * (decodes ? 1 : as_double(layout.cp)) *
+                                              as_double(layout.tp) / as_double(layout.micro_batch));
   const double all_peak = as_double(layout.gpus()) * rates_.peak_flops(training_.dtype);
   step.share_of_peak = step.model_flops / step.time_s / all_peak;
   const double moved_s = layer.work.peak_s * as_double(model_.layer_count()) + stage.head.peak_s;
   step.limit_s = rows * pair_flops / (as_double(layout.gpus()) * rates_.peak_flops("bf16")) +
                  m * moved_s * (trains ? 1 : 1.0 / 3) / as_double(layout.pp);
   const Hardware& machine = hardware();
-  step.memory = memory_need(model_, training_, layout, stage.memory, stage.layers,
-                            stage.has_head || layout.pp == 1 ? stage.head.logits_bytes : 0, 0,
-                            machine.fixed_bytes, machine.node.gpus);
+  const double cache = trains ? 0
+                              : cache_bytes(model_, layout, as_double(row_tokens(training_)),
+                                            as_double(layout.micro_batch), stage.layers);
+  const std::int64_t logits = stage.has_head || layout.pp == 1 ? stage.head.logits_bytes : 0;
+  step.memory = memory_need(model_, training_, layout, stage.memory, stage.layers, logits,
+                            static_cast<std::int64_t>(cache), machine.fixed_bytes, machine.node.gpus);
   step.capacity_bytes = machine.gpu.capacity_bytes;
   step.fits = step.memory.total_bytes <= step.capacity_bytes;
   step.host_fits = training_.host_bytes == 0 || step.memory.host_bytes <= training_.host_bytes;

@@ -28,7 +28,8 @@ struct StepTerm {
 
 struct StepEstimate {
   double time_s = 0, low_s = 0, high_s = 0;
-  double tokens = 0;  // of the step, all GPUs
+  double compared_s = 0;  // by which layouts are compared: in training a token, else until all is done
+  double tokens = 0;      // of the step, all GPUs
   double tokens_s_gpu = 0;
   double model_flops =
       0;  // of the step, all GPUs: products and attention, each once; causal pairs that are seen
@@ -50,6 +51,8 @@ struct StepEstimate {
 std::vector<std::pair<std::int64_t, double>> documents_of(const Training&);
 // Tokens of a row: training.sequence, else the longest length.
 std::int64_t row_tokens(const Training&);
+// Tokens of a micro-batch that one CP rank computes with: of decode one of each row, the same on all ranks.
+double tokens_of_rank(const Training&, const ModelLayout&);
 
 class StepModel {
  public:

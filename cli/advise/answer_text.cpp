@@ -26,7 +26,12 @@ std::string tokens_text(std::int64_t tokens) {
 // Where one attention layer is the whole question, "a step" is one call of it.
 const char* unit_of_work(const Question& question) {
   if (question.attention_alone) return "an attention call";
-  return question.training.mode == Mode::training ? "a step" : "a prefill";
+  switch (question.training.mode) {
+    case Mode::training: return "a step";
+    case Mode::prefill: return "a prefill";
+    case Mode::decode: return "a token of each row";
+  }
+  return "a step";
 }
 
 std::string run_text(const Question& question, const Answer& answer) {
@@ -240,11 +245,13 @@ void write_answer(std::ostream& out, const Question& question, const Answer& ans
   write_head(out, question, answer, style.width);
   out << '\n';
   candidate_table(question, answer).write(out, style);
-  out << "\n* equal: what it does otherwise is within the band of just that. limit: all products and "
-         "attention at\n"
-         "  peak, all memory traffic at full bandwidth, nothing exposed. tok/s: of a GPU. moves, waits: "
-         "transfers "
-         "and\n  waiting that no computation hides\n";
+  out << '\n';
+  write_folded(
+      out,
+      "* equal: what it does otherwise is within the band of just that. limit: all products and attention "
+      "at peak, all memory traffic at full bandwidth, nothing exposed, in % of the time. tok/s: of a GPU. "
+      "moves, waits: transfers and waiting that no computation hides",
+      style.width, "  ");
   if (answer.without_cp) {
     const Candidate& none = answer.search.candidates[*answer.without_cp];
     write_folded(
