@@ -86,6 +86,12 @@ void write_host(TomlText& out, const Hardware& hardware) {
     if (hardware.burst.share > 0) out.key("share", hardware.burst.share);
     write_origin(out, hardware.burst.provenance);
   }
+  if (hardware.data_sheet) {
+    out.heading("[efficiency]");
+    for (const KernelClass each : kernel_classes)
+      if (hardware.efficiency.says(each)) out.key(std::string(name(each)), hardware.efficiency.of(each));
+    write_origin(out, hardware.efficiency.provenance);
+  }
   out.heading("[fixed]");
   out.key("bytes", hardware.fixed_bytes);
   write_origin(out, hardware.fixed);

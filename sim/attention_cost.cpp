@@ -2,9 +2,9 @@
 #include "sim/attention_cost.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
-#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -16,6 +16,7 @@
 #include "plan/live_pairs.hpp"
 #include "sim/attention_traffic.hpp"
 #include "sim/attention_variant.hpp"
+#include "sim/beside_attention.hpp"
 #include "sim/digest.hpp"
 #include "sim/masked_cost.hpp"
 #include "sim/table_walk.hpp"
@@ -29,7 +30,12 @@ namespace {
 class Costs {
  public:
   Costs(const Hardware& hardware, ClockLift lift, RowwiseCost rowwise)
-      : hardware_(hardware), lift_(std::move(lift)), rowwise_(std::move(rowwise)), variants_(hardware, true) {
+      : hardware_(hardware),
+        lift_(std::move(lift)),
+        beside_(hardware, std::move(rowwise)),
+        variants_(hardware, true) {
+    library_[0] = cplab::takes_library(hardware, OpKind::attend);
+    library_[1] = cplab::takes_library(hardware, OpKind::attend_backward);
     for (const KernelTable& table : hardware.kernels) {
       if (!has_square_points(table.kind)) continue;
       table_of(waves_, table).add(table);
@@ -65,12 +71,13 @@ class Costs {
     // one.
     const bool modelled = variant.family == KernelFamily::hopper && variant.tiles_s > 0;
     if (hardware_.elementwise.apart)
-      add_apart(plan, calls.plan(), op, cost);
+      beside_.add_apart(plan, calls.plan(), op, cost);
     else if (!variant.adds_by_tma && !modelled)
-      add_updates(plan, calls.plan(), op, cost);
-    if (hardware_.elementwise.gathers) add_gathers(plan, calls.plan(), op, cost);
+      beside_.add_updates(plan, calls.plan(), op, cost);
+    if (hardware_.elementwise.gathers) beside_.add_gathers(plan, calls.plan(), op, cost);
     // A library's call rounds its gradients and computes delta itself.
-    if (shape.tables != KernelFamily::foreign) add_launches(plan, calls, op, variant, cost);
+    if (shape.tables != KernelFamily::foreign && !takes_library(shape))
+      beside_.add_launches(plan, calls, op, variant, cost);
     cost.origin = cost.parts.most();
     return cost;
   }
@@ -114,7 +121,9 @@ class Costs {
                 .tiles_s = variant.tiles_s,
                 .tiles = variant.tiles,
                 .by_model = variant.by_model};
-    if (shape.by_model) return shape;
+    const bool library = takes_library(shape) && !is_masked(plan);
+    if (shape.by_model && !library) return shape;
+    shape.by_model = false;
     const Tables tables = tables_for(shape, variant);
     shape.tables = tables.family;
     shape.speed = tables.speed;
@@ -130,7 +139,29 @@ class Costs {
     return tables.emplace_back(table, hardware_, hardware_.burst.speed);
   }
 
+  bool takes_library(const Shape& shape) const {
+    return library_[shape.kind == OpKind::attend ? 0 : 1] && has_dtype(shape);
+  }
+  static bool is_masked(const Plan& plan) {
+    return plan.scenario.problem.attention == Attention::dynamic_mask;
+  }
+  bool has_dtype(const Shape& shape) const {
+    return std::ranges::any_of(waves_, [&](const WaveTimes& candidate) {
+      return candidate.table->kind == shape.kind && candidate.table->dtype == shape.dtype;
+    });
+  }
+
+  // The fastest kernels that the file times: a library's, else Hopper's.
+  Tables tables_of_library(const Shape& shape) const {
+    Tables best{KernelFamily::general, 1, Origin::assumed};
+    for (const WaveTimes& candidate : waves_)
+      if (candidate.table->kind == shape.kind && candidate.table->dtype == shape.dtype)
+        best.family = std::min(best.family, candidate.family);  // declared from fastest to slowest
+    return best;
+  }
+
   Tables tables_for(const Shape& shape, const AttentionVariant& variant) const {
+    if (takes_library(shape)) return tables_of_library(shape);
     std::optional<Tables> best;
     double best_distance = 0;
     for (const WaveTimes& candidate : waves_) {
@@ -268,9 +299,24 @@ class Costs {
     cost.useful_sms = hardware_.gpu.sms;
   }
 
-  // Of several tile heights that nobody chose between the fastest is taken.
+  // Tables are a launch and a share of the peak that they were measured with.
   KernelCost computed(const Shape& shape, std::span<const Segment> segments,
                       const AttentionVariant& variant) const {
+    KernelCost cost = at_measured_peak(shape, segments, variant);
+    const double scale = hardware_.peak_scale(shape.dtype);
+    if (scale == 1) return cost;
+    const double launch_s = std::min(cost.seconds, hardware_.gpu.least_kernel_s), before_s = cost.seconds;
+    cost.seconds = launch_s + (cost.seconds - launch_s) * scale;
+    const Origin floor = worst(hardware_.gpu.provenance.origin, Origin::extrapolated);
+    cost.origin = worst(cost.origin, floor);
+    cost.parts.raise(floor);
+    cost.parts.scale(cost.seconds / before_s);
+    return cost;
+  }
+
+  // Of several tile heights that nobody chose between the fastest is taken.
+  KernelCost at_measured_peak(const Shape& shape, std::span<const Segment> segments,
+                              const AttentionVariant& variant) const {
     if (shape.by_model) return modelled(shape, variant.family);
     std::optional<KernelCost> best;
     // Tables of kernels of ours of the family that takes the call, whose tiles are known.
@@ -367,63 +413,11 @@ class Costs {
     cost.parts = {};
   }
 
-  // Launches of ours beside the kernel's own.
-  void add_launches(const Plan& plan, const CallConverter& calls, const Operation& op,
-                    const AttentionVariant& variant, KernelCost& cost) const {
-    using enum Operand;
-    if (variant.casts_dq) add_rowwise(plan, calls, op, OpKind::cast, {dq, rounded_dq}, cost);
-    if (variant.casts_dkv) add_rowwise(plan, calls, op, OpKind::cast, {dk, dv, rounded_dk, rounded_dv}, cost);
-    if (variant.computes_delta) add_rowwise(plan, calls, op, OpKind::row_dot, {dout, out, delta}, cost);
-  }
-
-  // What add and merge read back is traffic that the tables do not contain; max raises a few numbers only.
-  void add_updates(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost& cost) const {
-    std::int64_t bytes = 0;
-    for (const Access& access : rank.writes(op))
-      if (access.mode == WriteMode::add || access.mode == WriteMode::merge)
-        bytes += view_bytes(rank, rank.views[access.view], plan.scenario.problem.dtype);
-    if (bytes == 0) return;
-    const double seconds = static_cast<double>(bytes) / hardware_.gpu.copy_bytes_s;
-    cost.seconds += seconds;
-    cost.parts.add(worst(hardware_.gpu.provenance.origin, Origin::interpolated), seconds);
-  }
-
-  // A kernel that only stores, and one for each result that is to be added or merged.
-  void add_apart(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost& cost) const {
-    for (const Access& access : rank.writes(op)) {
-      if (access.mode != WriteMode::add && access.mode != WriteMode::merge) continue;
-      const OpKind kind = access.mode == WriteMode::add ? OpKind::add : OpKind::merge;
-      const std::int64_t bytes = view_bytes(rank, rank.views[access.view], plan.scenario.problem.dtype);
-      add_rowwise(plan, kind, 3 * bytes, cost);
-    }
-  }
-
-  // Kernels that gather what it reads and scatter what it writes into zeros.
-  void add_gathers(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost& cost) const {
-    const double bytes = attention_bytes(plan, rank, op, {.read = 2, .written = 3}, true);
-    add_rowwise(plan, OpKind::copy, static_cast<std::int64_t>(bytes), cost);
-  }
-
-  // A launch beside the tiles' own, which reads and writes those operands.
-  void add_rowwise(const Plan& plan, const CallConverter& calls, const Operation& op, OpKind kind,
-                   std::initializer_list<Operand> operands, KernelCost& cost) const {
-    std::int64_t bytes = 0;
-    for (const Operand each : operands)
-      bytes += view_bytes(calls.plan(), calls.plan().view_of(op, each), plan.scenario.problem.dtype);
-    add_rowwise(plan, kind, bytes, cost);
-  }
-
-  // Another kernel before or behind the operation's own.
-  void add_rowwise(const Plan& plan, OpKind kind, std::int64_t bytes, KernelCost& cost) const {
-    const KernelCost more = rowwise_(plan, kind, bytes);
-    cost.seconds += more.seconds;
-    cost.parts.add(more.origin, more.seconds);
-  }
-
   const Hardware& hardware_;
   ClockLift lift_;
-  RowwiseCost rowwise_;
+  BesideAttention beside_;
   AttentionVariants variants_;
+  std::array<bool, 2> library_{};   // of attend, of attend_backward: takes_library() of the machine
   std::vector<WaveTimes> waves_;    // of all tables
   std::vector<TileRatios> ratios_;  // of those of kernels of ours
   std::unordered_map<Asked, KernelCost, Hash> remembered_;

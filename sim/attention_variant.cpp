@@ -207,6 +207,20 @@ KernelFamily family_of(const KernelTable& table) {
              : family_named(kernels::cuda::attend_backward_variants(every_kernel), table.variant);
 }
 
+bool takes_library(const Hardware& hardware, OpKind kind) {
+  bool ours = false, portable = false;
+  for (const KernelTable& table : hardware.kernels) {
+    if (table.kind != kind) continue;
+    const KernelFamily family = family_of(table);
+    ours |= family != KernelFamily::foreign;
+    portable |= is_portable(family);
+  }
+  if (hardware.data_sheet && !ours) return true;
+  constexpr int behind_hopper = 10;
+  const bool of_another_gpu = hardware.curve_sm_major > 0 && hardware.curve_sm_major != hardware.gpu.sm_major;
+  return hardware.gpu.sm_major >= behind_hopper && (!portable || of_another_gpu);
+}
+
 // calibrate/loads.cpp makes the same calls: rows first, gradients in fp32, dq added to.
 PointTiles point_tiles(const KernelTable& table, const KernelPoint& point, const Hardware& hardware,
                        int sms) {

@@ -24,6 +24,12 @@ enum class KernelFamily : std::uint8_t { foreign, hopper, mma, general };
 // Of a table of attend or attend_backward, by the name of its variant.
 KernelFamily family_of(const KernelTable&);
 
+// Whether attention of that kind on this machine is a library's, whatever `run` would launch: its file is of
+// a data sheet and times none of our kernels; or its GPU is of an architecture behind Hopper, for which ours
+// are not made, and the file has no table of the portable ones as measured on it. `run` launches the portable
+// ones there, at half the rate of a library or less.
+bool takes_library(const Hardware&, OpKind);
+
 // How fast kernels of a family are beside those of the fastest on a GPU, both long and dense with heads of
 // 128: 0.49 for the mma forward. What is taken where a file has tables of another family only; assumed.
 double relative_speed(OpKind, KernelFamily, const kernels::cuda::Rates&);

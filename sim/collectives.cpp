@@ -52,14 +52,12 @@ void Engine::begin_collective(std::uint32_t slot) {
   const MessageChoice choice = collective_table(op, collective.most);
   Estimate estimate;
   if (choice.table != nullptr) {
-    const std::vector<CurvePoint>& points = choice.table->points;
-    const double bytes = op.kind == OpKind::barrier ? points.front().bytes : collective.most;
-    estimate = lookup(points, bytes, choice.table->provenance.origin);
-    estimate = bounded_by_link(hardware_, *choice.table, bytes, estimate);
+    const double bytes = op.kind == OpKind::barrier ? choice.table->points.front().bytes : collective.most;
+    estimate = message_time(hardware_, *choice.table, bytes);
     estimate.origin = worst(estimate.origin, choice.origin_floor);
     if (!collective.even) estimate.origin = worst(estimate.origin, Origin::extrapolated);
     bool in_pieces = false;
-    estimate.seconds += carried_longer_us(collective, points, in_pieces) / us_per_s;
+    estimate.seconds += carried_longer_us(collective, *choice.table, in_pieces) / us_per_s;
     if (in_pieces) estimate.origin = worst(estimate.origin, Origin::interpolated);
   } else if (op.kind == OpKind::barrier) {
     // A tree of messages without data: one start-up a level.
@@ -85,8 +83,8 @@ void Engine::begin_collective(std::uint32_t slot) {
 }
 
 // Of the messages to the next member, which are as those to every other one.
-double Engine::member_longer_us(const Collective& collective, std::size_t member,
-                                const std::vector<CurvePoint>& points, bool& by_library) const {
+double Engine::member_longer_us(const Collective& collective, std::size_t member, const MessageTable& table,
+                                bool& by_library) const {
   const std::size_t n = collective.members.size();
   const OpRef ref = collective.members[member];
   const Operation& op = operation(ref);
@@ -97,7 +95,7 @@ double Engine::member_longer_us(const Collective& collective, std::size_t member
   by_library =
       op.kind == OpKind::all_gather && op.transport == Transport::nccl && calls.size() == parts.size();
   if (by_library) return 0;
-  const auto alone_s = [&](double bytes) { return lookup(points, bytes, Origin::measured).seconds; };
+  const auto alone_s = [&](double bytes) { return message_time(hardware_, table, bytes).seconds; };
   return longer_by_s(calls, op.transport, static_cast<double>(n - 1), hardware_.gpu.least_kernel_s, alone_s) *
          us_per_s;
 }
@@ -108,14 +106,14 @@ bool Engine::is_whole(const Operation& op) const {
   });
 }
 
-double Engine::carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points,
+double Engine::carried_longer_us(const Collective& collective, const MessageTable& table,
                                  bool& in_pieces) const {
   if (collective.kind != OpKind::all_gather && collective.kind != OpKind::all_to_all) return 0;
   if (is_whole(operation(collective.trigger))) return 0;
   double longest_us = 0, local_us = 0;
   for (std::size_t m = 0; m < collective.members.size(); ++m) {
     bool by_library = false;
-    longest_us = std::max(longest_us, member_longer_us(collective, m, points, by_library));
+    longest_us = std::max(longest_us, member_longer_us(collective, m, table, by_library));
     if (!by_library) local_us = std::max(local_us, local_copy_us(collective.members[m]));
   }
   in_pieces = longest_us > 0;
@@ -235,7 +233,7 @@ void Engine::begin_pairs(std::uint32_t slot) {
       const MessageChoice choice = find_flow(
           hardware_, use_of(op, group_paths_[op.group].widest, static_cast<double>(bytes[0] + bytes[1])));
       bool by_library = false;
-      startup_us += member_longer_us(collective, m, choice.table->points, by_library);
+      startup_us += member_longer_us(collective, m, *choice.table, by_library);
       if (!by_library) startup_us += local_copy_us(collective.members[m]);
     }
     for (std::size_t distance = 1; distance < n; ++distance) {

@@ -254,9 +254,7 @@ double Engine::longer_by_us(const Transfer& transfer) const {
   const std::vector<double> calls = call_bytes(parts, op.transport, nominal);
   const MessageChoice choice =
       find_flow(hardware_, use_of(op, path_of(transfer), static_cast<double>(transfer.bytes)));
-  const auto alone_s = [&](double bytes) {
-    return lookup(choice.table->points, bytes, Origin::measured).seconds;
-  };
+  const auto alone_s = [&](double bytes) { return message_time(hardware_, *choice.table, bytes).seconds; };
   return longer_by_s(calls, op.transport, 1, hardware_.gpu.least_kernel_s, alone_s) * us_per_s;
 }
 

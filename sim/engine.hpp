@@ -178,10 +178,9 @@ class Engine {
   // Whether the machine's tables of that collective are of whole calls (MessageTable::whole).
   bool is_whole(const Operation& op) const;
   // How much longer the messages that carry the collective take than its table says of one a pair.
-  double carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points,
-                           bool& in_pieces) const;
-  double member_longer_us(const Collective& collective, std::size_t member,
-                          const std::vector<CurvePoint>& points, bool& by_library) const;
+  double carried_longer_us(const Collective& collective, const MessageTable& table, bool& in_pieces) const;
+  double member_longer_us(const Collective& collective, std::size_t member, const MessageTable& table,
+                          bool& by_library) const;
   bool in_rings(const Collective& collective) const;
   void begin_stepwise(std::uint32_t slot);
   void begin_pairs(std::uint32_t slot);

@@ -88,6 +88,31 @@ Estimate lookup(const std::vector<CurvePoint>& points, double bytes, Origin tabl
   return {low.seconds + fraction * (above->seconds - low.seconds), worst(table_origin, Origin::interpolated)};
 }
 
+double GpuSpec::peak(std::string_view dtype) const {
+  for (const auto& [name_of, flops_s] : peak_flops)
+    if (name_of == dtype) return flops_s;
+  return 0;
+}
+
+GpuSpec Hardware::measured_gpu() const {
+  GpuSpec measured = gpu;
+  if (curve_copy_bytes_s > 0) measured.copy_bytes_s = curve_copy_bytes_s;
+  if (!curve_peak_flops.empty()) measured.peak_flops = curve_peak_flops;
+  if (curve_sm_major > 0) measured.sm_major = curve_sm_major;
+  return measured;
+}
+
+double Hardware::copy_scale() const {
+  return curve_copy_bytes_s > 0 ? curve_copy_bytes_s / gpu.copy_bytes_s : 1;
+}
+
+double Hardware::peak_scale(DType dtype) const {
+  const double now = gpu.peak(cplab::name(dtype));
+  for (const auto& [of, flops_s] : curve_peak_flops)
+    if (of == cplab::name(dtype) && now > 0) return flops_s / now;
+  return 1;
+}
+
 int Hardware::nics_per_gpu() const {
   return node.gpus > 0 ? std::max(1, network.nics / node.gpus) : 1;  // 0: a fault that validate tells
 }
@@ -103,45 +128,6 @@ double Hardware::share_bytes_s(Path path) const {
 double Hardware::curve_bytes_s(const MessageTable& table) const {
   if (table.link_bytes_s > 0) return table.link_bytes_s;
   return table.kind == OpKind::exchange ? link_bytes_s(table.path) : share_bytes_s(table.path);
-}
-
-double startup_s(const MessageTable& table, double link_bytes_s) {
-  double result = std::numeric_limits<double>::infinity();
-  for (const CurvePoint& point : table.points)
-    result = std::min(result, point.seconds - point.bytes / link_bytes_s);
-  return result;
-}
-
-FlowRate flow_rate(const Hardware& hardware, const MessageTable& table, double bytes) {
-  const double curve = hardware.curve_bytes_s(table);
-  const Provenance& links =
-      table.path == Path::intra ? hardware.node.provenance : hardware.network.provenance;
-  FlowRate rate;
-  rate.startup_s = std::max(0.0, startup_s(table, curve));
-  // Of how many parts, each over what the table was measured over, a flow is made.
-  double parts = 1;
-  if (table.path == Path::inter && table.nics_per_gpu > 0)
-    parts = std::max(1.0, static_cast<double>(hardware.nics_per_gpu()) / table.nics_per_gpu);
-  const Estimate estimate = lookup(table.points, bytes / parts, table.provenance.origin);
-  rate.bytes_s = bytes / (estimate.seconds - rate.startup_s);
-  rate.origin = estimate.origin;
-  // Another link than was measured, or one that ranks share.
-  if (hardware.share_bytes_s(table.path) < curve) rate.origin = worst(rate.origin, links.origin);
-  if (parts > 1) rate.origin = worst(rate.origin, worst(links.origin, Origin::extrapolated));
-  return rate;
-}
-
-Estimate bounded_by_link(const Hardware& hardware, const MessageTable& table, double bytes,
-                         Estimate estimate) {
-  const double curve = hardware.curve_bytes_s(table), link = hardware.share_bytes_s(table.path);
-  if (!(link < curve)) return estimate;
-  double share = 1;
-  for (const CurvePoint& point : table.points) share = std::min(share, point.seconds * curve / point.bytes);
-  const double least_s = std::max(0.0, startup_s(table, curve)) + bytes * share / link;
-  if (least_s <= estimate.seconds) return estimate;
-  const Provenance& changed =
-      table.path == Path::intra ? hardware.node.provenance : hardware.network.provenance;
-  return {least_s, worst(estimate.origin, changed.origin)};
 }
 
 namespace {

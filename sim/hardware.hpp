@@ -18,6 +18,7 @@
 #include "plan/plan.hpp"
 #include "report/timeline.hpp"
 #include "sim/accuracy.hpp"
+#include "sim/class_efficiency.hpp"
 #include "sim/finer_tables.hpp"
 
 namespace cplab {
@@ -93,8 +94,10 @@ struct GpuSpec {
   // Major compute capability (9: Hopper): which kernels of linear attention it runs. 0: the file does not
   // say; then those that every GPU has.
   int sm_major = 0, sm_minor = 0;
-  // By dtype name. Bounds kernels of linear attention that no table has; else for comparison in print only.
+  // By dtype name; all that are known, those of dtypes that no plan has too. Bounds kernels of linear
+  // attention that no table has.
   std::vector<std::pair<std::string, double>> peak_flops;
+  double peak(std::string_view dtype) const;  // 0: the file does not say
   // What any kernel takes, however little it does. Files may leave it out: then usual_least_kernel_s, which
   // is assumed.
   double least_kernel_s = 0;
@@ -250,6 +253,10 @@ struct Hardware {
   std::vector<MessageTable> messages;
   std::vector<InterferenceRow> interference;
   FinerTables finer;
+  // The file is one of a data sheet: it has [efficiency], and what it leaves out is as measured on another
+  // machine (data_sheet.hpp). Planners ask efficiency_of(), which answers for every machine.
+  bool data_sheet = false;
+  ClassEfficiency efficiency;
   std::vector<KindAccuracy> accuracy;  // of held-out runs on this machine
   // The file was calibrated with other kernels than those of this build, which widens its bands.
   bool other_kernels = false;
@@ -262,10 +269,19 @@ struct Hardware {
   std::vector<std::string> notes;  // to be said with every answer
   std::string sha256;              // of its file and, behind it, of those that it includes
 
-  // The memory that the kernel curves were measured with, where `gpu` was changed since; 0: the same.
+  // The memory and the peaks that the kernel tables were measured with, where `gpu` was changed since; 0 and
+  // empty: the same. Tables are a start-up and a share of what the GPU has: another memory or peak moves the
+  // rest of their time in proportion.
   double curve_copy_bytes_s = 0;
+  std::vector<std::pair<std::string, double>> curve_peak_flops;
   // Major compute capability of the GPU that the kernel tables were measured on, where `gpu` says another.
   int curve_sm_major = 0;
+
+  // `gpu` with the memory, peaks and compute capability that the kernel tables were measured with.
+  GpuSpec measured_gpu() const;
+  // How many times as long as there what memory bounds takes on `gpu`, and what the peak of a dtype bounds.
+  double copy_scale() const;
+  double peak_scale(DType) const;
 
   int node_of(int rank) const { return rank / node.gpus; }
   // NICs of a GPU: at least 1, which several GPUs may share.
@@ -274,8 +290,7 @@ struct Hardware {
   double link_bytes_s(Path) const;
   double share_bytes_s(Path) const;
   // The first (exchanges, which say what one flow moves) or the second (collectives) for the link that the
-  // curve was measured over: start-ups are found with these. A link made slower than its curve then bounds
-  // the flow, one made faster leaves the curve's own rate.
+  // curve was measured over: start-ups are found with these.
   double curve_bytes_s(const MessageTable&) const;
 };
 
@@ -298,18 +313,24 @@ void require_ranks(const Hardware&, std::int64_t world);
 // switches reduce or copy, and a collective is faster than its wire bytes could be.
 double startup_s(const MessageTable&, double link_bytes_s);
 
+// How many times as long the machine's link takes for the same bytes as the link that the curve was measured
+// over; above 1: it is slower. Of a GPU with more NICs than the table was measured with, one of their parts.
+double link_scale(const Hardware&, const MessageTable&);
+
+// A curve is a start-up and an efficiency: over another link than its own the start-up stays, and what is
+// left of its time is as many times longer. So a link of twice the speed moves a message in less time, and
+// one of half in more, by as much of the time as the bytes take. Over its own link the time of the table, to
+// the bit; over another it is no better known than that link, and extrapolated at best.
+Estimate message_time(const Hardware&, const MessageTable&, double bytes);
+
 // How flows of `bytes` in all move by a table: they start after startup_s and then go at bytes_s together,
-// which sharing of links may lower. Of a GPU with more NICs than the table was measured with, each takes its
-// part of the bytes as the table's did.
+// which sharing of links may lower; alone they take message_time. Of a GPU with more NICs than the table was
+// measured with, each takes its part of the bytes as the table's did.
 struct FlowRate {
   double startup_s = 0, bytes_s = 0;
   Origin origin = Origin::measured;
 };
 FlowRate flow_rate(const Hardware&, const MessageTable&, double bytes);
-
-// The time of a collective that its own table gives as `estimate`, over the machine's link: one slower than
-// the curve's bounds it, for the share of the wire bytes that the link carries (switches may reduce or copy).
-Estimate bounded_by_link(const Hardware&, const MessageTable&, double bytes, Estimate estimate);
 
 // What a table is looked up for. bytes: wire bytes that a rank sends.
 struct MessageUse {

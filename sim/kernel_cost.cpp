@@ -43,6 +43,14 @@ class StandardCost {
   }
 
  private:
+  // A curve is a launch, what it keeps where memory carries the rest at most as fast as a copy, and an
+  // efficiency.
+  void scale_to_memory(const std::vector<CurvePoint>& curve, KernelCost& cost) const {
+    const double launch_s = curve_launch_s(curve, hardware_.curve_copy_bytes_s, hardware_.gpu.least_kernel_s);
+    cost.seconds = launch_s + (cost.seconds - launch_s) * hardware_.copy_scale();
+    cost.origin = worst(cost.origin, worst(hardware_.gpu.provenance.origin, Origin::extrapolated));
+  }
+
   // No kernel takes less than an empty one; a curve says so itself.
   KernelCost bounded(KernelCost cost) const {
     const GpuSpec& gpu = hardware_.gpu;
@@ -67,6 +75,7 @@ class StandardCost {
       const Estimate estimate = lookup(table.curve, static_cast<double>(op.bytes), table.provenance.origin);
       cost.seconds = estimate.seconds;
       cost.origin = estimate.origin;
+      if (hardware_.copy_scale() != 1) scale_to_memory(table.curve, cost);
       return cost;
     }
     const ElementwiseSpec& classes = hardware_.elementwise;
@@ -91,6 +100,14 @@ class StandardCost {
 };
 
 }  // namespace
+
+double curve_launch_s(const std::vector<CurvePoint>& curve, double copy_bytes_s, double least_s) {
+  const double first_s = curve.front().seconds;
+  double launch_s = first_s;
+  for (const CurvePoint& point : curve)
+    launch_s = std::min(launch_s, point.seconds - point.bytes / copy_bytes_s);
+  return std::max(launch_s, std::min(least_s, first_s));
+}
 
 double point_flops(const KernelTable& table, const KernelPoint& point) {
   return square_pairs(point.sequence, table.causal) * static_cast<double>(point.batch * point.heads) *

@@ -27,6 +27,10 @@ struct KernelCost {
   OriginSeconds parts = {};
 };
 
+// What a curve over bytes keeps on another memory: what it takes where memory carries the rest at most as
+// fast as a copy, at least `least_s`, at most its first time.
+double curve_launch_s(const std::vector<CurvePoint>&, double copy_bytes_s, double least_s);
+
 // The work of a point of a table of attend or attend_backward.
 double point_flops(const KernelTable&, const KernelPoint&);
 

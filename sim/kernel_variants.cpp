@@ -1,7 +1,9 @@
 // See kernel_variants.hpp.
 #include "sim/kernel_variants.hpp"
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "report/interned.hpp"
@@ -9,11 +11,28 @@
 #include "sim/linear_work.hpp"
 
 namespace cplab {
+namespace {
+
+// "attend cuDNN", where attention of that kind and dtype is a library's; else nothing.
+std::string_view library_name(const Plan& plan, const Hardware& hardware, OpKind kind) {
+  const bool timed =
+      std::any_of(hardware.kernels.begin(), hardware.kernels.end(), [&](const KernelTable& table) {
+        return table.kind == kind && table.dtype == plan.scenario.problem.dtype;
+      });
+  if (!timed || plan.scenario.problem.attention == Attention::dynamic_mask || !takes_library(hardware, kind))
+    return {};
+  const std::string& library = hardware.kernels_of;
+  return interned(std::string(name(kind)) + " " + (library.empty() ? "some library" : library));
+}
+
+}  // namespace
 
 void name_kernel_variants(const Plan& plan, const Hardware& hardware, Timeline& timeline) {
   const DType nominal = plan.scenario.problem.dtype;
   const std::int64_t reserved = reserved_sms(plan.scenario.schedule, hardware.gpu.sms);
   AttentionVariants attention(hardware);
+  const std::string_view forward = library_name(plan, hardware, OpKind::attend),
+                         backward = library_name(plan, hardware, OpKind::attend_backward);
   timeline.variants.clear();
   timeline.fall_backs.clear();
   for (const RankPlan& rank : plan.ranks) {
@@ -23,7 +42,10 @@ void name_kernel_variants(const Plan& plan, const Hardware& hardware, Timeline& 
     for (std::size_t i = 0; i < rank.operations.size(); ++i) {
       const Operation& op = rank.operations[i];
       std::optional<kernels::cuda::FallBack> fall_back;
-      if (has_square_points(op.kind)) {
+      if (const std::string_view library = op.kind == OpKind::attend ? forward : backward;
+          has_square_points(op.kind) && !library.empty()) {
+        names[i] = library;
+      } else if (has_square_points(op.kind)) {
         const AttentionVariant& variant = attention.of(calls, op, reserved);
         names[i] = variant.name;
         fall_back = variant.fall_back;

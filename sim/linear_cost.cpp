@@ -8,10 +8,9 @@
 namespace cplab {
 namespace {
 
-double rate_of(const Hardware& hardware, DType dtype) {
-  for (const auto& [name_of, flops_s] : hardware.gpu.peak_flops)
-    if (name_of == name(dtype)) return flops_s;
-  return std::numeric_limits<double>::infinity();
+double rate_of(const GpuSpec& gpu, DType dtype) {
+  const double peak = gpu.peak(name(dtype));
+  return peak > 0 ? peak : std::numeric_limits<double>::infinity();
 }
 
 // What a call's time goes by: of a scan the states that a thread block walks, whatever their chunks hold;
@@ -42,14 +41,14 @@ bool alike(const KernelTable& a, const KernelTable& b) {
 }  // namespace
 
 KernelCost linear_roofline(const Hardware& hardware, const LinearLaunch& launch) {
-  return linear_roofline(hardware, launch, hardware.gpu.copy_bytes_s);
+  return linear_roofline(hardware, launch, hardware.gpu);
 }
 
-KernelCost linear_roofline(const Hardware& hardware, const LinearLaunch& launch, double memory_bytes_s) {
+KernelCost linear_roofline(const Hardware& hardware, const LinearLaunch& launch, const GpuSpec& gpu) {
   const int sms = hardware.gpu.sms;
   const double blocks = std::max(1.0, launch.blocks), waves = std::ceil(blocks / sms);
-  const double moved_s = launch.bytes / memory_bytes_s;
-  const double computed_s = launch.flops / rate_of(hardware, launch.dtype);
+  const double moved_s = launch.bytes / gpu.copy_bytes_s;
+  const double computed_s = launch.flops / rate_of(gpu, launch.dtype);
   const double paired_waves = std::ceil(blocks / (2 * sms));
   const double walked_s =
       (waves * launch.steps + paired_waves * launch.paired_steps) * hardware.linear.step_s +
@@ -73,11 +72,8 @@ std::vector<Operand> states_of(const RankPlan& rank, const Operation& op) {
   return states;
 }
 
-// Tables are read over the roofline of the memory that they were measured with.
 LinearCost::LinearCost(const Hardware& hardware)
-    : hardware_(hardware),
-      memory_bytes_s_(hardware.curve_copy_bytes_s > 0 ? hardware.curve_copy_bytes_s
-                                                      : hardware.gpu.copy_bytes_s) {
+    : hardware_(hardware), measured_gpu_(hardware.measured_gpu()) {
   for (const KernelTable& table : hardware.kernels) {
     if (!has_chunk_points(table.kind)) continue;
     // Several tables of one class and kind of operands are one larger table, as of other lengths of chunks.
@@ -89,7 +85,7 @@ LinearCost::LinearCost(const Hardware& hardware)
       const RankPlan rank = linear_point(table, point);
       const LinearWork work =
           linear_work(CallConverter(rank, table.dtype), rank.operations.front(), table.dtype, hardware.gpu);
-      const double roofline_s = linear_roofline(hardware, linear_launch(work), memory_bytes_s_).seconds;
+      const double roofline_s = linear_roofline(hardware, linear_launch(work), measured_gpu_).seconds;
       measured.points.push_back({extent_of(work, roofline_s), point.seconds / roofline_s, work, point.seconds,
                                  table.provenance.origin});
     }
@@ -121,12 +117,25 @@ const LinearCost::Measured* LinearCost::table_for(const LinearWork& work, const 
 
 KernelCost LinearCost::operator()(const CallConverter& calls, const Operation& op, DType nominal) const {
   const LinearWork work = linear_work(calls, op, nominal, hardware_.gpu);
+  KernelCost cost = of_tables(calls, op, work);
+  if (hardware_.curve_copy_bytes_s <= 0 && hardware_.curve_peak_flops.empty()) return cost;
+  const LinearLaunch launch = linear_launch(work);
+  const double now_s = linear_roofline(hardware_, launch).seconds,
+               then_s = linear_roofline(hardware_, launch, measured_gpu_).seconds;
+  if (now_s == then_s || cost.origin == Origin::assumed) return cost;
+  cost.seconds *= now_s / then_s;
+  cost.origin = worst(cost.origin, worst(hardware_.gpu.provenance.origin, Origin::extrapolated));
+  return cost;
+}
+
+KernelCost LinearCost::of_tables(const CallConverter& calls, const Operation& op,
+                                 const LinearWork& work) const {
   KernelCost cost = linear_roofline(hardware_, linear_launch(work));
   bool exact = false;
   const Measured* measured =
       table_for(work, states_of(calls.plan(), op), results_of(calls.plan(), op), exact);
   if (!measured) return cost;
-  cost.seconds = linear_roofline(hardware_, linear_launch(work), memory_bytes_s_).seconds;
+  cost.seconds = linear_roofline(hardware_, linear_launch(work), measured_gpu_).seconds;
   const auto& points = measured->points;
   for (const Point& point : points) {
     if (!exact || !same_problem(point.work, work)) continue;

@@ -15,16 +15,17 @@ namespace cplab {
 // (kernels/tiles/measured_constants.hpp) in place of the steps; its registers leave room for two thread
 // blocks on a multiprocessor, and they wait for one state after the other. Its origin is assumed.
 KernelCost linear_roofline(const Hardware&, const LinearLaunch&);
-// The same with another memory than gpu.copy_bytes_s.
-KernelCost linear_roofline(const Hardware&, const LinearLaunch&, double memory_bytes_s);
+// The same with the memory and the peak of another GPU.
+KernelCost linear_roofline(const Hardware&, const LinearLaunch&, const GpuSpec&);
 
 // local, local_backward, state, scan and inter. A table of the class gives times at (tokens, heads). Between
 // points the logarithm of the time is linear in that of the roofline (of a scan: of the states that a thread
 // block walks), so that more work never takes less where points do not; outside measured over roofline is
 // constant, and no time below linear.floor_s. At a point the time is the point's. A table fits whose class,
 // dtype, head sizes, cut, states and results (of inter) are those of the operation; else, extrapolated, of
-// those with its class and dtype the one whose sizes are nearest; without any, the roofline alone. With a
-// table gpu.copy_bytes_s, where somebody changed it, changes nothing: the table is of the memory as it was.
+// those with its class and dtype the one whose sizes are nearest; without any, the roofline alone. Tables are
+// read over the roofline of the memory and the peak that they were measured with; where somebody changed
+// these, the time changes as the roofline does, and is extrapolated at best.
 class LinearCost {
  public:
   // `hardware` must outlive it.
@@ -45,8 +46,10 @@ class LinearCost {
   const Measured* table_for(const LinearWork&, const std::vector<Operand>& states,
                             const std::vector<Operand>& results, bool& exact) const;
 
+  KernelCost of_tables(const CallConverter&, const Operation&, const LinearWork&) const;
+
   const Hardware& hardware_;
-  double memory_bytes_s_;
+  GpuSpec measured_gpu_;
   std::vector<Measured> tables_;
 };
 

@@ -193,7 +193,7 @@ std::string meant_seconds(double seconds, double amount, double least_rate, doub
 }
 
 double peak_of(const Hardware& hardware, const KernelTable& table) {
-  for (const auto& [dtype, flops] : hardware.gpu.peak_flops) {
+  for (const auto& [dtype, flops] : hardware.measured_gpu().peak_flops) {
     if (dtype != name(table.dtype)) continue;
     // A table of another GPU's multiprocessors: its peak was larger if they were more.
     return flops * std::max(1.0, table.sms > 0 ? static_cast<double>(table.sms) / hardware.gpu.sms : 1.0);
@@ -330,8 +330,7 @@ void check_kernel_rows(const Hardware& hardware, const KernelTable& table, int e
   }
   // Operands in L2 move faster than the copy through memory that copy_bytes_s was measured with.
   constexpr double faster_in_l2 = 20;
-  const double copy =
-      hardware.curve_copy_bytes_s > 0 ? hardware.curve_copy_bytes_s : hardware.gpu.copy_bytes_s;
+  const double copy = hardware.measured_gpu().copy_bytes_s;
   const std::string key = kind + " dtype=" + std::string(name(table.dtype));
   for (const CurvePoint& point : table.curve)
     require_of("kernel.seconds", point.seconds, entry, key + " seconds");

@@ -25,7 +25,7 @@ using Overrides = HardwareOverrides;
 // No time depends on them: names, sizes that decide what fits, figures for comparison in print.
 bool is_beside_times(const std::string& key) {
   constexpr std::array whole{"name", "gpu.name", "gpu.capacity_bytes", "network.max_nodes"};
-  constexpr std::array below{"gpu.peak_flops", "fixed", "environment"};
+  constexpr std::array below{"fixed", "environment"};
   constexpr std::array last{"tool", "machine", "date", "source"};
   constexpr std::array last_of_kernel{"variant", "l2"};
   const auto is = [](const auto& names, std::string_view word) {
@@ -97,6 +97,9 @@ class Reader {
       faults_.attempt("gpu", [&] {
         const Table gpu = table.table("gpu");
         if (gpu.has("copy_bytes_s")) curve_copy_bytes_s_ = gpu.quantity("copy_bytes_s", Quantity::bytes_s);
+        const Table peaks = gpu.table("peak_flops");
+        for (const std::string& dtype : peaks.keys())
+          curve_peak_flops_.emplace_back(dtype, peaks.quantity(dtype, Quantity::flops_s));
         GpuSpec measured;
         if (gpu.has("compute_capability")) read_capability(gpu, measured);
         curve_sm_major_ = measured.sm_major;
@@ -125,10 +128,14 @@ class Reader {
       faulty_.insert(faults->sections.begin(), faults->sections.end());
     }
     hardware.curve_copy_bytes_s = curve_copy_bytes_s_;
+    if (curve_peak_flops_ != hardware.gpu.peak_flops) hardware.curve_peak_flops = curve_peak_flops_;
     hardware.curve_sm_major = curve_sm_major_;
     for (const auto& [key, file] : opened_.changes) mark_changed(hardware, key, "set in " + file);
     for (const auto& [key, value] : overrides_)
       mark_changed(hardware, key, value == no_value ? "taken away by hand" : "set by hand");
+    if (hardware.data_sheet && messages_.empty() && implausible_numbers(hardware).empty() &&
+        faults_of(hardware).empty())
+      complete_from_measured(hardware, table);
     check(hardware);
     if (messages_.size() == 1) throw InputError(messages_.front());
     if (!messages_.empty()) throw InputErrors(messages_);
@@ -248,6 +255,7 @@ class Reader {
   std::vector<std::string> messages_;
   std::optional<bool> valid_alone_;
   double curve_copy_bytes_s_ = 0;
+  std::vector<std::pair<std::string, double>> curve_peak_flops_;
   int curve_sm_major_ = 0;
 };
 

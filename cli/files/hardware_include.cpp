@@ -121,7 +121,7 @@ OpenedHardware open_chain(const std::string& text, const std::string& file_name,
     }
   }();
   if (changes_links(table)) keep_measured_links(lower.table);
-  for (const char* own : {"schema", "include", "name", "note"}) lower.table.remove(own);
+  for (const char* own : {"schema", "include", "name", "note", "source"}) lower.table.remove(own);
   // What this file says of a whole section, with its origin, it says alone.
   std::vector<std::string> restated;
   for (const std::string& key : table.keys())
@@ -166,7 +166,7 @@ OpenedHardware open_hardware(const std::string& text, const std::string& file_na
 }
 
 void know_head(const Table& table) {
-  for (const char* key : {"schema", "include", "name", "note", "kernels_of", "calibration"})
+  for (const char* key : {"schema", "include", "name", "note", "kernels_of", "calibration", "source"})
     (void)table.has(key);
 }
 

@@ -5,53 +5,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "cli/files/changes.hpp"
 #include "cli/files/hardware_file.hpp"
+#include "sim/attention_variant.hpp"
 #include "sim/kernel_variants.hpp"
 
 namespace cplab {
 namespace {
 
-// The largest rate at which the message curves let an operation of the plan send over that path: bytes /
-// (seconds - start-up), as the simulator caps it; 0: all are collectives that take the time of their own
-// curve. Nothing if nothing goes over that path.
-std::optional<double> largest_cap_bytes_s(const Plan& plan, const Hardware& hardware, Path path,
-                                          bool cuda_graph) {
-  std::set<std::tuple<OpKind, Transport, std::size_t, std::int64_t>> sends;  // group size, bytes
-  for (const RankPlan& rank : plan.ranks) {
-    for (const Operation& op : rank.operations) {
-      if (!is_communication(op.kind)) continue;
-      std::int64_t bytes = 0;
+// Whether a message of the plan goes over that path.
+bool sends_over(const Plan& plan, const Hardware& hardware, Path path) {
+  for (const RankPlan& rank : plan.ranks)
+    for (const Operation& op : rank.operations)
       for (const Part& part : rank.parts_of(op)) {
         const bool inside = hardware.node_of(rank.rank) == hardware.node_of(part.peer);
-        if (!part.send || part.peer == rank.rank || inside != (path == Path::intra)) continue;
-        bytes += view_bytes(rank, rank.views[part.view], plan.scenario.problem.dtype);
+        if (part.send && part.peer != rank.rank && inside == (path == Path::intra)) return true;
       }
-      if (bytes > 0) sends.emplace(op.kind, op.transport, plan.groups[op.group].ranks.size(), bytes);
-    }
-  }
-  if (sends.empty()) return std::nullopt;
-  double most = 0;
-  for (const auto& [kind, transport, group, bytes] : sends) {
-    MessageChoice choice;
-    try {
-      choice = find_flow(hardware, {kind, transport, path, static_cast<int>(std::max<std::size_t>(group, 2)),
-                                    static_cast<double>(bytes), cuda_graph});
-    } catch (const HardwareError&) {
-      continue;
-    }
-    most = std::max(most, flow_rate(hardware, *choice.table, static_cast<double>(bytes)).bytes_s);
-  }
-  return most;
+  return false;
 }
 
 bool same_times(const Timeline& a, const Timeline& b) {
@@ -65,24 +41,15 @@ bool same_times(const Timeline& a, const Timeline& b) {
   return true;
 }
 
-// Why a link or NIC that was set changes no time.
-std::string idle_link_text(const Plan& plan, const Hardware& hardware, Path path, bool cuda_graph) {
-  const std::optional<double> cap = largest_cap_bytes_s(plan, hardware, path, cuda_graph);
-  if (!cap)
-    return path == Path::intra ? "no message of this plan stays inside a node"
-                               : "no message of this plan goes over the network";
-  return "the message curves bind" +
-         (*cap > 0 ? fmt::format(", through which a rank sends at most {:.3g} bytes/s", *cap) : "") +
-         "; how fast messages are say the rows of [[message]] (docs/05-cost-model.md)";
-}
-
-std::string idle_text(const std::string& key, const Plan& plan, const Hardware& hardware, bool cuda_graph) {
-  if (key == "node.link_bytes_s") return idle_link_text(plan, hardware, Path::intra, cuda_graph);
-  if (key == "network.nic_bytes_s" || key.starts_with("network.level."))
-    return idle_link_text(plan, hardware, Path::inter, cuda_graph);
+std::string idle_text(const std::string& key, const Plan& plan, const Hardware& hardware) {
+  if (key == "node.link_bytes_s" && !sends_over(plan, hardware, Path::intra))
+    return "no message of this plan stays inside a node";
+  if (key.starts_with("network.") && !sends_over(plan, hardware, Path::inter))
+    return "no message of this plan goes over the network";
+  if (key.starts_with("network.level."))
+    return "no flow of this plan is bound by the uplinks of a switch, or it is what the file has";
   if (key.starts_with("gpu.peak_flops"))
-    return "the kernel tables bind; a peak bounds kernels of linear attention that no table has, and is in "
-           "print besides; how fast kernels are say the rows of [[kernel]] (docs/05-cost-model.md)";
+    return "no kernel of this plan is bound by the peak of that dtype, or it is what the file has";
   for (const char* list : {"kernel", "message", "interference", "beside"})
     if (key.starts_with(list)) return "no operation of this plan takes its time from that table";
   return "no operation of this plan depends on it, or it is what the file has";
@@ -115,9 +82,14 @@ bool names_hopper(const std::string& changed) {
 std::string kernels_text(const std::string& key, const std::string& changed, const Hardware& hardware) {
   std::string text = " changes kernels: " + changed;
   if (key != "gpu.compute_capability") return text;
+  const std::string capability = fmt::format("{}.{}", hardware.gpu.sm_major, hardware.gpu.sm_minor);
+  if (takes_library(hardware, OpKind::attend))
+    return text +
+           ": a library's share of the peak, assumed; kernels of this program are not made for compute "
+           "capability " +
+           capability + ", and those that run would take there are slower";
   if (names_hopper(changed) && hardware.gpu.sm_major != 9)
-    text += fmt::format(", because no kernel for Hopper runs on compute capability {}.{}",
-                        hardware.gpu.sm_major, hardware.gpu.sm_minor);
+    text += ", because no kernel for Hopper runs on compute capability " + capability;
   return text + "; it is a forecast for the kernels of this program on that GPU, not for the GPU";
 }
 
@@ -144,8 +116,7 @@ void note_settings(const ScenarioFile& file, const Plan& plan, const Hardware& h
     if (const std::string changed = changed_kernels(without, prediction.timeline); !changed.empty())
       prediction.notes.push_back(what + kernels_text(key, changed, hardware));
     else if (same_times(prediction.timeline, without))
-      prediction.notes.push_back(what +
-                                 " changes no time: " + idle_text(key, plan, hardware, options.cuda_graph));
+      prediction.notes.push_back(what + " changes no time: " + idle_text(key, plan, hardware));
   }
 }
 

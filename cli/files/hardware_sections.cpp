@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/files/hardware_section_reader.hpp"
 #include "cli/files/hardware_table.hpp"
 #include "sim/fabrics.hpp"
 
@@ -18,90 +19,6 @@ namespace {
 
 const std::vector<OpKind> kernel_kinds = kinds_of(false);
 const std::vector<OpKind> message_kinds = kinds_of(true);
-
-OpKind read_kind(const Table& table, const char* key, const std::vector<OpKind>& kinds) {
-  return choice(table, key, table.text(key), kinds, [](OpKind kind) { return name(kind); });
-}
-
-Transport read_transport(const Table& table, const char* key) {
-  return choice(table, key, table.text(key), std::vector{Transport::nccl, Transport::copy},
-                [](Transport transport) { return name(transport); });
-}
-
-int small_integer(const Table& table, const char* key, std::int64_t value, std::int64_t least) {
-  if (value < least || value > 1'000'000)
-    table.fail(key, "must lie between " + std::to_string(least) + " and 1000000");
-  return static_cast<int>(value);
-}
-
-// One table, read key by key: what is wrong with one key does not hide what is wrong with the next.
-class SectionReader {
- public:
-  SectionReader(Table of, std::string section, HardwareFaults& faults)
-      : table(std::move(of)), section_(std::move(section)), faults_(faults) {}
-
-  template <class Read>
-  void attempt(Read read) {
-    faults_.attempt(section_, read);
-  }
-  void number(const char* key, double& to) {
-    attempt([&] { to = table.number(key); });
-  }
-  void quantity(const char* key, Quantity quantity, double& to) {
-    attempt([&] { to = table.quantity(key, quantity); });
-  }
-  void bytes(const char* key, std::int64_t& to) {
-    attempt([&] { to = table.whole(key, Quantity::bytes); });
-  }
-  void small(const char* key, std::int64_t least, int& to) {
-    attempt([&] { to = small_integer(table, key, table.integer(key), least); });
-  }
-  void small(const char* key, std::int64_t least, int otherwise, int& to) {
-    attempt([&] { to = small_integer(table, key, table.integer(key, otherwise), least); });
-  }
-  void kind(const char* key, const std::vector<OpKind>& kinds, OpKind& to) {
-    attempt([&] { to = read_kind(table, key, kinds); });
-  }
-  void transport(const char* key, Transport& to) {
-    attempt([&] { to = read_transport(table, key); });
-  }
-  void provenance(Provenance& to) {
-    for (const char* key : {"tool", "machine", "date", "source"}) (void)table.has(key);
-    attempt([&] {
-      to.origin =
-          choice(table, "origin", table.text("origin"), std::vector{Origin::measured, Origin::assumed},
-                 [](Origin origin) { return name(origin); });
-    });
-    if (!table.has("origin")) return;  // said
-    if (to.origin == Origin::measured) {
-      attempt([&] { to.tool = table.text("tool"); });
-      attempt([&] { to.machine = table.text("machine"); });
-      attempt([&] { to.date = table.text("date"); });
-      attempt([&] { to.source = table.text("source", ""); });
-      return;
-    }
-    attempt([&] { to.source = table.text("source"); });
-    for (const char* key : {"tool", "machine", "date"}) {
-      if (table.has(key))
-        attempt([&] {
-          table.fail(key, "is of measured numbers; origin is \"assumed\", which has source alone");
-        });
-    }
-  }
-  // Of a section that may have been made by --set, which says nothing of origins.
-  void provenance_of_optional(Provenance& to) {
-    if (table.has("origin") || !made_by_set) return provenance(to);
-    to = {};
-    to.source = "set by hand";
-  }
-
-  Table table;
-  bool made_by_set = false;
-
- private:
-  std::string section_;
-  HardwareFaults& faults_;
-};
 
 std::vector<CurvePoint> read_curve(const Table& table) {
   (void)table.has("bytes");  // known also where seconds are wrong
@@ -144,7 +61,7 @@ KernelTable read_kernel(SectionReader in) {
   KernelTable kernel;
   bool known = false;
   in.attempt([&] {
-    kernel.kind = read_kind(table, "class", kernel_kinds);
+    kernel.kind = SectionReader::read_kind(table, "class", kernel_kinds);
     known = true;
   });
   in.attempt([&] { kernel.variant = table.text("variant", ""); });
@@ -214,15 +131,21 @@ InterferenceRow read_interference(SectionReader in) {
   return row;
 }
 
-NetworkSpec read_network(SectionReader in, HardwareFaults& faults) {
+// Of a data sheet the network does not block and has a NIC for each of the `gpus` of a node, unless it says
+// otherwise.
+NetworkSpec read_network(SectionReader in, int gpus, HardwareFaults& faults) {
   NetworkSpec network;
   std::vector<std::string> fabrics;
   for (const FabricType& type : fabric_types()) fabrics.emplace_back(type.name);
+  const bool sheet = !in.sheet_source.empty();
   in.attempt([&] {
-    network.fabric = choice(in.table, "fabric", in.table.text("fabric"), fabrics,
-                            [](const std::string& name) { return name; });
+    const std::string given = sheet ? in.table.text("fabric", "non_blocking") : in.table.text("fabric");
+    network.fabric = choice(in.table, "fabric", given, fabrics, [](const std::string& name) { return name; });
   });
-  in.small("nics", 1, network.nics);
+  if (sheet)
+    in.small("nics", 1, std::max(1, gpus), network.nics);
+  else
+    in.small("nics", 1, network.nics);
   in.quantity("nic_bytes_s", Quantity::bytes_s, network.nic_bytes_s);
   in.small("max_nodes", 0, 0, network.max_nodes);
   in.attempt([&] {
@@ -374,18 +297,22 @@ std::string section_example(std::string_view section) {
 
 // The entries of a list of tables, each a section of its own.
 template <class Entry, class Read>
-void read_entries(const Table& root, const std::string& list, HardwareFaults& faults,
-                  std::vector<Entry>& entries, Read read) {
+void read_entries(const Table& root, const std::string& list, const std::string& sheet_source,
+                  HardwareFaults& faults, std::vector<Entry>& entries, Read read) {
   std::vector<Table> tables;
   faults.attempt(list, [&] { tables = root.tables(list); });
-  for (std::size_t i = 0; i < tables.size(); ++i)
-    entries.push_back(read(SectionReader(tables[i], list + "." + std::to_string(i), faults)));
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    SectionReader in(tables[i], list + "." + std::to_string(i), faults);
+    in.sheet_source = sheet_source;
+    entries.push_back(read(in));
+  }
 }
 
 }  // namespace
 
 Hardware read_sections(const Table& table, HardwareFaults& faults) {
   Hardware hardware;
+  const std::string sheet_source = read_efficiency(table, hardware, faults);
   const auto section = [&](const std::string& key, bool optional, auto read) {
     faults.attempt(key, [&] {
       const bool there = table.has(key);
@@ -393,8 +320,12 @@ Hardware read_sections(const Table& table, HardwareFaults& faults) {
       if (!there)
         table.fail(key,
                    "the section is missing: [" + key + "] " + section_example(key) +
-                       ", and origin = \"assumed\" with source, or \"measured\" with tool, machine, date");
+                       ", and origin = \"assumed\" with source, or \"measured\" with tool, machine, date" +
+                       (key == "host" || key == "fixed"
+                            ? "; or [efficiency] attend = 0.65, ..., with which it is as on H100 and H200"
+                            : ""));
       SectionReader in(table.table(key), key, faults);
+      in.sheet_source = sheet_source;
       in.made_by_set = optional && table.is_made(key);
       read(in);
     });
@@ -404,7 +335,8 @@ Hardware read_sections(const Table& table, HardwareFaults& faults) {
     in.quantity("link_bytes_s", Quantity::bytes_s, hardware.node.link_bytes_s);
     in.provenance(hardware.node.provenance);
   });
-  section("network", true, [&](SectionReader& in) { hardware.network = read_network(in, faults); });
+  section("network", true,
+          [&](SectionReader& in) { hardware.network = read_network(in, hardware.node.gpus, faults); });
   section("gpu", false, [&](SectionReader& in) { hardware.gpu = read_gpu(in); });
   const GpuSpec& gpu = hardware.gpu;
   hardware.rates = kernels::cuda::shipped_rates(gpu.name, gpu.sms, gpu.sm_major, gpu.sm_minor);
@@ -412,11 +344,11 @@ Hardware read_sections(const Table& table, HardwareFaults& faults) {
     hardware.rates = kernels::cuda::shipped_rates(gpu.sm_major, gpu.sm_minor);
     read_rates(in, hardware, faults);
   });
-  section("host", false, [&](SectionReader& in) { hardware.host = read_host(in); });
+  section("host", hardware.data_sheet, [&](SectionReader& in) { hardware.host = read_host(in); });
   section("linear", true, [&](SectionReader& in) { hardware.linear = read_linear(in); });
   section("elementwise", true, [&](SectionReader& in) { hardware.elementwise = read_elementwise(in); });
   section("burst", true, [&](SectionReader& in) { hardware.burst = read_burst(in); });
-  section("fixed", false, [&](SectionReader& in) {
+  section("fixed", hardware.data_sheet, [&](SectionReader& in) {
     in.bytes("bytes", hardware.fixed_bytes);
     in.provenance(hardware.fixed);
   });
@@ -425,9 +357,9 @@ Hardware read_sections(const Table& table, HardwareFaults& faults) {
     for (const std::string& key : environment.keys())
       hardware.environment.emplace_back(key, environment.text(key));
   });
-  read_entries(table, "kernel", faults, hardware.kernels, read_kernel);
-  read_entries(table, "message", faults, hardware.messages, read_message);
-  read_entries(table, "interference", faults, hardware.interference, read_interference);
+  read_entries(table, "kernel", sheet_source, faults, hardware.kernels, read_kernel);
+  read_entries(table, "message", sheet_source, faults, hardware.messages, read_message);
+  read_entries(table, "interference", sheet_source, faults, hardware.interference, read_interference);
   hardware.finer = read_finer_tables(table, faults);
   if (table.has("accuracy"))
     faults.attempt("accuracy", [&] { hardware.accuracy = read_accuracy(table.table("accuracy")); });

@@ -47,6 +47,13 @@ class HardwareFaults {
 // --set had to make may lack their origin. Throws nothing that `faults` can keep.
 Hardware read_sections(const Table& table, HardwareFaults& faults);
 
+// [efficiency], with which a file is one of a data sheet: what stands for the source of its sections, which
+// need not say one; empty without it.
+std::string read_efficiency(const Table& root, Hardware& hardware, HardwareFaults& faults);
+// Fills in what such a file leaves out from scenarios/hardware/parts/as-measured.toml (sim/data_sheet.hpp).
+// `said`: the sections that it has. Throws EnvironmentError or InputError without that file.
+void complete_from_measured(Hardware& hardware, const Table& said);
+
 // [[form]], [[pieces]], [[beside]], [[launch]], [[gemm]] and [cards], all of which a file may leave out.
 FinerTables read_finer_tables(const Table& root, HardwareFaults& faults);
 // [accuracy]. Throws InputError.

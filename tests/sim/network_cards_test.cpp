@@ -107,10 +107,11 @@ TEST_CASE("a curve of a GPU with the machine's NICs is as it was measured") {
   // 20 GB/s of two NICs, of which the curve has 10 from 30 us on: no other than without a word on NICs.
   Hardware hardware = with_nics(16);
   hardware.messages[2].nics_per_gpu = 0;
+  hardware.messages[2].link_bytes_s = 0;
   CHECK(near(time_us(senders({{0, 8, 8 * mega}}), hardware), 830));
   hardware.messages[2].nics_per_gpu = 2;
   CHECK(near(time_us(senders({{0, 8, 8 * mega}}), hardware), 830));
-  // One NIC of the two: the link binds a curve of both.
+  // One NIC of the two: half of what a curve of both has.
   hardware.messages[2].link_bytes_s = 20e9;
   for (CurvePoint& point : hardware.messages[2].points) point.seconds = 30e-6 + point.bytes / 20e9;
   CHECK(near(time_us(senders({{0, 8, 8 * mega}}), hardware), 430));
