@@ -1,10 +1,9 @@
 // Communication of the simulator: residency, exchanges as flows, collectives by curve or in steps.
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <set>
 #include <utility>
 
-#include "derive/pieces.hpp"
 #include "sim/engine.hpp"
 
 namespace cplab {
@@ -169,6 +168,7 @@ void Engine::leave(OpRef ref) {
 
 // ---- transfers ---------------------------------------------------------------------------------------
 
+<<<<<<< HEAD
 void Engine::post_exchange(OpRef ref) {
   const RankPlan& rank = plan_.ranks[ref.rank];
   const Operation& op = operation(ref);
@@ -258,6 +258,8 @@ double Engine::longer_by_us(const Transfer& transfer) const {
   return longer_by_s(calls, op.transport, 1, hardware_.gpu.least_kernel_s, alone_s) * us_per_s;
 }
 
+=======
+>>>>>>> wt-flow
 void Engine::begin_transfer(const Transfer& transfer, double startup_us) {
   std::uint32_t slot = static_cast<std::uint32_t>(transfers_.size());
   if (free_transfers_.empty()) {
@@ -292,7 +294,10 @@ void Engine::startup_over(std::uint32_t slot) {
     return;
   }
   // Who goes first is decided when all that begin now are known.
-  run.queue.push_back(slot);
+  const auto ranks = static_cast<std::uint32_t>(plan_.ranks.size());
+  std::vector<Queued>& queue = run.queues[index_of(path_of(transfer))];
+  queue.push_back({(transfer.receiver.rank + ranks - transfer.sender.rank) % ranks, slot, queued_++});
+  std::push_heap(queue.begin(), queue.end(), std::greater<>());
   if (std::exchange(run.launches, true)) return;
   flows_->timer(now_us(), token(TokenKind::launch, 0, static_cast<std::uint64_t>(&run - lane_runs_.data())));
 }
@@ -327,18 +332,11 @@ Multiprocessors::Contention Engine::contention_of(OpRef ref, double bytes, doubl
 // As many as may move. The next higher rank first, as NCCL orders the rounds of a group, so that not all send
 // to one rank at once.
 void Engine::launch_next(LaneRun& run, Path path) {
-  const auto distance = [&](std::uint32_t s) {
-    const std::uint32_t ranks = static_cast<std::uint32_t>(plan_.ranks.size());
-    return (transfers_[s].receiver.rank + ranks - transfers_[s].sender.rank) % ranks;
-  };
-  while (run.moving[index_of(path)] < max_moving) {
-    auto next = run.queue.end();
-    for (auto at = run.queue.begin(); at != run.queue.end(); ++at)
-      if (path_of(transfers_[*at]) == path && (next == run.queue.end() || distance(*at) < distance(*next)))
-        next = at;
-    if (next == run.queue.end()) return;
-    const std::uint32_t slot = *next;
-    run.queue.erase(next);
+  std::vector<Queued>& queue = run.queues[index_of(path)];
+  while (run.moving[index_of(path)] < max_moving && !queue.empty()) {
+    std::pop_heap(queue.begin(), queue.end(), std::greater<>());
+    const std::uint32_t slot = queue.back().slot;
+    queue.pop_back();
     launch(slot);
   }
 }
