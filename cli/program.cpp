@@ -79,7 +79,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> table{
       {"list",
        "[KIND]",
-       "what exists: algorithms, placements, scenarios, hardware, faults, published",
+       "what exists: algorithms, placements, scenarios, hardware, models, faults, published",
        "cplab list algorithms",
        {},
        command_list},

@@ -316,6 +316,7 @@ const std::vector<ValueSynonyms>& values() {
        {{"algorithms", {"methods", "options", "algos", "schedules", "schedule"}},
         {"placements", {"distributions", "sharding"}},
         {"hardware", {"machines", "gpus", "clusters", "hw", "nodes"}},
+        {"models", {"presets", "model", "networks", "architectures"}},
         {"faults", {"bugs", "injections", "mutations"}},
         {"scenarios", {"files", "examples", "configs", "problems"}},
         {"published", {"papers", "reproductions", "figures"}}}},

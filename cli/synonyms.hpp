@@ -19,7 +19,9 @@ struct ValueSynonyms {
   std::vector<Synonyms> values;
 };
 
-const std::vector<Synonyms>& keys();           // of a scenario
+const std::vector<Synonyms>& keys();  // of a scenario
+// For [model] and [training].
+const std::vector<Synonyms>& planning_keys();
 const std::vector<Synonyms>& hardware_keys();  // of a hardware file
 const std::vector<Synonyms>& explained();      // keys and options of others that are no key here
 const std::vector<Synonyms>& explained_commands();

@@ -83,10 +83,14 @@ bool is_of_hardware(std::string_view section, const std::vector<std::string>& le
   return std::find(sections.begin(), sections.end(), first) != sections.end();
 }
 
-// `section` is "", "problem", "hardware", "hardware.gpu", ...
+// `section` is "", "problem", "training", "hardware", "hardware.gpu", ...
 std::optional<std::string> key_by_meaning(std::string_view section, std::string_view given) {
   if (section.starts_with("hardware")) {
     if (const auto found = meaning(hardware_keys(), given)) return found;
+  }
+  if (section == "model" || section == "training") {
+    // Either section's own words first: "layers" is of one, "sequence" of the other.
+    if (const auto found = meaning(planning_keys(), given)) return found;
   }
   const auto own = own_key(given);
   if (own && (section.empty() || own->starts_with(section))) return own;

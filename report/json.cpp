@@ -259,6 +259,27 @@ void write_listed_file(JsonWriter& json, const ListedFile& file) {
   json.end_object();
 }
 
+void write_listed_model(JsonWriter& json, const ListedModel& model) {
+  json.begin_object();
+  json.field("name", model.name);
+  json.field("file", model.file);
+  json.field("layers", model.layers);
+  json.field("hidden", model.hidden);
+  json.field("heads", model.heads);
+  json.field("kv_heads", model.kv_heads);
+  json.field("vocabulary", model.vocabulary);
+  json.objects("attention", model.attention, [&](const auto& kind) {
+    json.field("kind", kind.first);
+    json.field("layers", kind.second);
+  });
+  json.field("experts", model.experts);
+  json.field("experts_per_token", model.experts_per_token);
+  json.field("parameters", model.parameters);
+  json.field("active_parameters", model.active_parameters);
+  json.list("unread", model.unread);
+  json.end_object();
+}
+
 template <class Entries, class Write>
 void write_list(JsonWriter& json, const char* key, const std::optional<Entries>& entries, Write write) {
   if (!entries) return;
@@ -397,6 +418,7 @@ void write_json(std::ostream& out, const ListReport& report) {
   write_list(json, "placements", report.placements, write_placement);
   write_list(json, "scenarios", report.scenarios, write_listed_file);
   write_list(json, "hardware", report.hardware, write_listed_file);
+  write_list(json, "models", report.models, write_listed_model);
   write_list(json, "faults", report.faults, write_fault);
   write_list(json, "published", report.published, write_listed_file);
   json.end_object();

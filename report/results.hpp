@@ -265,6 +265,16 @@ struct ListedFault {
   std::optional<ExpectedFinding> expected;
 };
 
+// A model by its sizes; `attention` is (kind, layers of it).
+struct ListedModel {
+  std::string name, file;
+  std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, vocabulary = 0;
+  std::vector<std::pair<std::string, std::int64_t>> attention;
+  std::int64_t experts = 0, experts_per_token = 0;     // 0: no layer has any
+  std::int64_t parameters = 0, active_parameters = 0;  // without prediction layers; with both embeddings
+  std::vector<std::string> unread;                     // keys of its config that are not known
+};
+
 // `list KIND` fills one of them, `list` all.
 struct ListReport {
   Versions versions;
@@ -272,6 +282,7 @@ struct ListReport {
   std::optional<std::vector<ListedPlacement>> placements;
   std::optional<std::vector<ListedFile>> scenarios;
   std::optional<std::vector<ListedFile>> hardware;
+  std::optional<std::vector<ListedModel>> models;
   std::optional<std::vector<ListedFault>> faults;
   std::optional<std::vector<ListedFile>> published;
 };

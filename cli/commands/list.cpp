@@ -9,6 +9,7 @@
 #include "algorithms/core/list.hpp"
 #include "algorithms/faults/faults.hpp"
 #include "cli/commands/command.hpp"
+#include "cli/commands/model_table.hpp"
 #include "cli/files/scenario_file.hpp"
 #include "cli/files/toml_table.hpp"
 #include "cli/vocabulary.hpp"
@@ -152,8 +153,8 @@ TextTable fault_table() {
 }  // namespace
 
 int command_list(const Arguments& arguments, Console& console) {
-  const std::vector<std::string> kinds{"algorithms", "placements", "scenarios",
-                                       "hardware",   "faults",     "published"};
+  const std::vector<std::string> kinds{"algorithms", "placements", "scenarios", "hardware",
+                                       "models",     "faults",     "published"};
   std::string kind;
   if (!arguments.positional().empty()) {
     kind = arguments.positional().front();
@@ -183,6 +184,9 @@ int command_list(const Arguments& arguments, Console& console) {
     } else if (each == "hardware") {
       report.hardware = listed_files(scenario_names("hardware"));
       tables.push_back(file_table(*report.hardware));
+    } else if (each == "models") {
+      report.models = listed_models();
+      tables.push_back(model_table(*report.models));
     } else if (each == "faults") {
       report.faults = listed_faults();
       tables.push_back(fault_table());

@@ -105,6 +105,15 @@ void read_layers(ModelReading& reading, Model& model) {
   }
 }
 
+// A window as wide as the longest sequence that the model takes is none.
+void drop_idle_windows(Model& model) {
+  for (AttentionKind& kind : model.attention) {
+    if (model.max_positions == 0 || kind.window < model.max_positions) continue;
+    kind.window = -1;
+    kind.name = name_of(kind);
+  }
+}
+
 // Sizes of layers that this model has none of, and switches that say what the architecture does anyway:
 // known, and without effect.
 void ignore_idle_keys(const JsonConfig& config) {
@@ -171,6 +180,7 @@ Model read(const JsonConfig& root, const std::string& model_name) {
           .value_or(0);
   model.max_positions = config.maybe_integer({"max_position_embeddings"}, 1, most::tokens).value_or(0);
   read_layers(reading, model);
+  drop_idle_windows(model);
   model.assumed = std::move(reading.assumed);
   std::sort(model.assumed.begin(), model.assumed.end());
   model.assumed.erase(std::unique(model.assumed.begin(), model.assumed.end()), model.assumed.end());
@@ -191,6 +201,13 @@ std::string name_of_file(const std::string& path) {
                                                                                        : file.stem().string();
 }
 
+// The size that configs of this architecture leave out.
+std::optional<std::int64_t> left_out(const Architecture& architecture, std::string_view key) {
+  for (const auto& [each, value] : architecture.sizes)
+    if (each == key) return value;
+  return {};
+}
+
 fs::path models_folder() {
   return fs::path(scenarios_folder()) / "models";
 }
@@ -198,14 +215,14 @@ fs::path models_folder() {
 }  // namespace
 
 std::int64_t ModelReading::size(const std::vector<std::string_view>& keys, std::int64_t high) {
-  for (const auto& [key, value] : architecture.sizes)
-    if (key == keys.front()) return size(keys, high, value);
+  if (const auto meant = left_out(architecture, keys.front())) return size(keys, high, *meant);
   return config.integer(keys, 1, high);
 }
 
 std::int64_t ModelReading::size(const std::vector<std::string_view>& keys, std::int64_t high,
                                 std::int64_t otherwise) {
   if (const auto given = config.maybe_integer(keys, 1, high)) return *given;
+  otherwise = left_out(architecture, keys.front()).value_or(otherwise);
   assumed.push_back(std::string(keys.front()) + " = " + std::to_string(otherwise));
   return otherwise;
 }

@@ -153,6 +153,7 @@ void read_degrees(const Table& table, Training& training) {
 
 const std::vector<std::string>& training_keys() {
   static const std::vector<std::string> keys{"mode",
+                                             "balanced",
                                              "gpus",
                                              "sequence",
                                              "lengths",
