@@ -79,6 +79,9 @@ Hardware with_attention_speed(Hardware hardware, double factor) {
 }
 
 Hardware with_product_speed(Hardware hardware, double factor) {
+  const std::size_t gemm = static_cast<std::size_t>(KernelClass::gemm);
+  if (hardware.efficiency.says(KernelClass::gemm) || hardware.finer.gemms.empty())
+    hardware.efficiency.share[gemm] = efficiency_of(hardware, KernelClass::gemm).share * factor;
   for (GemmTable& table : hardware.finer.gemms)
     for (GemmPoint& point : table.points) point.seconds /= factor;
   return hardware;
@@ -95,6 +98,7 @@ std::vector<Change> changes_of(const Model& model, const Training& training, con
   if (layout.tp * layout.cp > 1)
     again.with("links inside a node twice as fast", with_link_speed(hardware, 2));
   again.with("attention kernels 10 % faster", with_attention_speed(hardware, faster_kernels));
+  again.with("matrix products 10 % faster", with_product_speed(hardware, faster_kernels));
   for (const auto& [what, machine] : others) again.with(what, machine);
   if (!training.lengths.empty() && layout.dp > 1) {
     Training even = training;

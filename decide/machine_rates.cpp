@@ -51,7 +51,10 @@ Estimate MachineRates::gemm_efficiency(std::string_view dtype) const {
       shares.push_back(product_flops(m, n, k, 1) / (p.seconds * peak * waves_share(m, n, 1)));
     }
   }
-  if (shares.empty()) return {usual_gemm_efficiency, Origin::assumed};
+  if (shares.empty() || hardware_.efficiency.says(KernelClass::gemm)) {
+    const Efficiency said = efficiency_of(hardware_, KernelClass::gemm, dtype);
+    return {said.share, said.origin};
+  }
   const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
   std::nth_element(shares.begin(), middle, shares.end());
   return {std::min(1.0, *middle), is_narrow(dtype) ? Origin::assumed : Origin::interpolated};
@@ -72,8 +75,9 @@ Estimate MachineRates::move(double bytes) const {
   if (bytes <= 0) return {0, Origin::measured};
   const double least_s =
       hardware_.gpu.least_kernel_s > 0 ? hardware_.gpu.least_kernel_s : usual_least_kernel_s;
-  return {std::max(least_s, bytes / hardware_.gpu.copy_bytes_s),
-          worst(hardware_.gpu.provenance.origin, Origin::interpolated)};
+  const Efficiency said = efficiency_of(hardware_, KernelClass::elementwise);
+  return {std::max(least_s, bytes / (hardware_.gpu.copy_bytes_s * said.share)),
+          worst(said.origin, Origin::interpolated)};
 }
 
 Path MachineRates::path_of(GroupShape group) const {
@@ -91,8 +95,7 @@ Estimate MachineRates::wire(OpKind kind, GroupShape group, double sent_bytes) co
   if (kind != OpKind::exchange && path == Path::intra) {
     const MessageChoice own = find_collective(hardware_, use);
     if (own.table != nullptr) {
-      const Estimate found = lookup(own.table->points, sent_bytes, own.table->provenance.origin);
-      return bounded_by_link(hardware_, *own.table, sent_bytes, found);
+      return message_time(hardware_, *own.table, sent_bytes);
     }
   }
   const MessageChoice flow = find_flow(hardware_, use);

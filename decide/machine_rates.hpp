@@ -41,8 +41,8 @@ class MachineRates {
   // To or from the host's memory, all GPUs of a node at once.
   Estimate to_host(double bytes) const;
 
-  // Achieved share of peak_flops by large products: the median over the file's [[gemm]] tables, else
-  // usual_gemm_efficiency.
+  // Share of peak_flops that large products reach, partial waves apart: what [efficiency] says, else the
+  // median over the file's [[gemm]] tables, else efficiency_of().
   Estimate gemm_efficiency(std::string_view dtype) const;
   double peak_flops(std::string_view dtype) const;
 
@@ -57,11 +57,8 @@ class MachineRates {
   const Hardware& hardware_;
 };
 
-// Assumed where a hardware file does not say: what large bf16 products of training steps reach of a data
-// sheet's dense peak on H100 and H200 (cuBLAS, sustained clock; the [[gemm]] table of h200x2.toml has 0.64 to
-// 0.68), of bytes a second between a GPU and its host over PCIe 5 x16, one direction, and of host memory
-// bandwidth that the update of an optimizer on the host reaches, for each GPU.
-constexpr double usual_gemm_efficiency = 0.65;
+// Assumed, since no hardware file says so: bytes a second between a GPU and its host over PCIe 5 x16, one
+// direction, and of host memory bandwidth that the update of an optimizer on the host reaches, for each GPU.
 constexpr double usual_host_link_bytes_s = 45e9;
 constexpr double usual_host_update_bytes_s = 40e9;
 

@@ -106,13 +106,7 @@ bool Engine::is_whole(const Operation& op) const {
   });
 }
 
-<<<<<<< HEAD
-double Engine::carried_longer_us(const Collective& collective, const MessageTable& table,
-                                 bool& in_pieces) const {
-=======
-double Engine::carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points,
-                                 bool& in_pieces) {
->>>>>>> wt-flow
+double Engine::carried_longer_us(const Collective& collective, const MessageTable& table, bool& in_pieces) {
   if (collective.kind != OpKind::all_gather && collective.kind != OpKind::all_to_all) return 0;
   if (is_whole(operation(collective.trigger))) return 0;
   double longest_us = 0, local_us = 0;
