@@ -42,7 +42,8 @@ enum class Mixtures : std::uint8_t {
 };
 
 // What the layers that are no softmax attention are.
-enum class States : std::uint8_t { none, gated_delta, lightning, mamba2 };
+// kimi_delta: gated delta with a decay of each column; its keys stand in linear_attn_config.
+enum class States : std::uint8_t { none, gated_delta, kimi_delta, lightning, mamba2 };
 
 struct Architecture {
   std::string_view type;                       // model_type

@@ -79,6 +79,30 @@ std::int64_t shared_width_of(const ModelReading& reading, std::int64_t expert_wi
 
 }  // namespace
 
+std::optional<std::vector<PatternLayer>> pattern_layers(const JsonConfig& config) {
+  constexpr const char* key = "hybrid_override_pattern";
+  if (!config.has(key)) return {};
+  using Part = PatternLayer::FeedForward;
+  const std::string pattern = config.text(key);
+  std::vector<PatternLayer> layers;
+  for (const char block : pattern) {
+    if (block == 'M' || block == '*') {
+      layers.push_back({.attends = block == '*'});
+    } else if (block != '-' && block != 'E') {
+      config.fail(key, std::string("the letter ") + block + " is not known; legal: M, *, -, E");
+    } else if (layers.empty() || layers.back().feed_forward != Part::none) {
+      config.fail(key, "a feed-forward block without an attention or state block before it is not planned");
+    } else {
+      layers.back().feed_forward = block == '-' ? Part::dense : Part::experts;
+    }
+  }
+  const std::int64_t blocks = config.maybe_integer({"num_hidden_layers"}, 1, most::layers).value_or(0);
+  if (blocks > 0 && blocks != static_cast<std::int64_t>(pattern.size()))
+    config.fail(key, "holds " + std::to_string(pattern.size()) + " blocks, but num_hidden_layers is " +
+                         std::to_string(blocks));
+  return layers;
+}
+
 std::vector<bool> expert_layers(ModelReading& reading) {
   const JsonConfig& config = reading.config;
   const std::vector<bool> none(static_cast<std::size_t>(reading.layers), false);

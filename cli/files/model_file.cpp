@@ -85,7 +85,33 @@ std::size_t index_of(std::vector<AttentionKind>& kinds, const AttentionKind& kin
   return kinds.size() - 1;
 }
 
+void add_layer(Model& model, std::size_t attention, std::size_t feed_forward) {
+  if (!model.layers.empty() && model.layers.back().attention == attention &&
+      model.layers.back().feed_forward == feed_forward)
+    ++model.layers.back().count;
+  else
+    model.layers.push_back({attention, feed_forward, 1});
+}
+
+// Of a hybrid pattern, where a layer may lack a feed-forward part.
+void read_pattern(ModelReading& reading, const std::vector<PatternLayer>& layers, Model& model) {
+  using Part = PatternLayer::FeedForward;
+  std::map<Part, std::size_t> feed_forward;
+  for (const PatternLayer& layer : layers) {
+    const AttentionKind kind = attention_kind(reading, layer.attends ? LayerForm::full : LayerForm::state);
+    const std::size_t attention = index_of(model.attention, kind);
+    if (!feed_forward.contains(layer.feed_forward)) {
+      feed_forward[layer.feed_forward] = model.feed_forward.size();
+      model.feed_forward.push_back(layer.feed_forward == Part::none      ? FeedForwardKind{.name = "none"}
+                                   : layer.feed_forward == Part::experts ? expert_kind(reading)
+                                                                         : dense_kind(reading));
+    }
+    add_layer(model, attention, feed_forward[layer.feed_forward]);
+  }
+}
+
 void read_layers(ModelReading& reading, Model& model) {
+  if (const auto pattern = pattern_layers(reading.config)) return read_pattern(reading, *pattern, model);
   const std::vector<LayerForm> forms = layer_forms(reading);
   const std::vector<bool> experts = expert_layers(reading);
   std::map<LayerForm, std::size_t> attention;
@@ -97,11 +123,7 @@ void read_layers(ModelReading& reading, Model& model) {
       feed_forward[experts[i]] = model.feed_forward.size();
       model.feed_forward.push_back(experts[i] ? expert_kind(reading) : dense_kind(reading));
     }
-    const std::size_t a = attention[forms[i]], f = feed_forward[experts[i]];
-    if (!model.layers.empty() && model.layers.back().attention == a && model.layers.back().feed_forward == f)
-      ++model.layers.back().count;
-    else
-      model.layers.push_back({a, f, 1});
+    add_layer(model, attention[forms[i]], feed_forward[experts[i]]);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,16 @@ constexpr std::int64_t width = std::int64_t{1} << 22;
 constexpr std::int64_t experts = std::int64_t{1} << 14;
 constexpr std::int64_t tokens = std::int64_t{1} << 31;
 }  // namespace most
+
+// What a layer of a hybrid pattern is, where mixers and feed-forward parts are blocks of their own.
+struct PatternLayer {
+  bool attends = false;  // else it keeps a state
+  enum class FeedForward : std::uint8_t { none, dense, experts } feed_forward = FeedForward::none;
+};
+// hybrid_override_pattern of nemotron_h, a letter a block: M (state), * (attention), - (dense), E (experts).
+// A block behind a mixer is of its layer. Nothing without that key; InputError for a pattern with a
+// feed-forward part that no mixer stands before.
+std::optional<std::vector<PatternLayer>> pattern_layers(const JsonConfig&);
 
 enum class LayerForm : std::uint8_t { full, windowed, chunked, state };
 
