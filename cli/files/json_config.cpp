@@ -212,8 +212,12 @@ void JsonConfig::ignore(std::string_view key) const {
 
 std::vector<std::string> JsonConfig::unasked() const {
   std::vector<std::string> keys;
-  object_->node.members([&](const std::string& key, const JsonNode&) {
-    if (!object_->asked.contains(key)) keys.push_back(path_of(key));
+  const auto is_off = [](const JsonNode& value) {
+    const bool empty = (value.is_array() && value.size() == 0) || (value.is_boolean() && !value.boolean());
+    return value.is_null() || empty;
+  };
+  object_->node.members([&](const std::string& key, const JsonNode& value) {
+    if (!object_->asked.contains(key) && !is_off(value)) keys.push_back(path_of(key));
   });
   for (const auto& [key, child] : object_->children) {
     const std::vector<std::string> below = JsonConfig(document_, child).unasked();

@@ -38,6 +38,7 @@ class JsonConfig {
 
   void ignore(std::string_view key) const;  // as if it had been asked for
   // Keys that nobody asked for, here and in the objects that were taken from here, as paths from the root.
+  // Those that are null, false or an empty list are left out: what they name is switched off.
   std::vector<std::string> unasked() const;
 
   // Throws InputError "FILE:LINE: PATH: message": the line of the key, or of this object where it is missing.

@@ -150,15 +150,19 @@ AttentionKind delta_kind(ModelReading& reading) {
   return kind;
 }
 
-// The object linear_attn_config of Kimi Linear.
+// linear_attn_config of Kimi Linear, or the same keys without that object.
 AttentionKind kimi_delta_kind(ModelReading& reading) {
-  if (!reading.config.is_object("linear_attn_config"))
-    reading.config.fail("linear_attn_config", "missing; legal: an object with num_heads and head_dim");
-  const JsonConfig linear = reading.config.object("linear_attn_config");
+  const bool own = reading.config.is_object("linear_attn_config");
+  const JsonConfig linear = own ? reading.config.object("linear_attn_config") : reading.config;
+  const auto key = [&](const char* within, const char* flat) {
+    return std::vector<std::string_view>{own ? within : flat};
+  };
   AttentionKind kind{.mixer = Mixer::gated_delta};
-  kind.heads = kind.kv_heads = linear.integer({"num_heads"}, 1, most::heads);
-  kind.head_size = kind.value_size = kind.gate_rank = linear.integer({"head_dim"}, 1, most::head_size);
-  kind.convolution = linear.maybe_integer({"short_conv_kernel_size"}, 0, 64).value_or(4);
+  kind.heads = kind.kv_heads = linear.integer(key("num_heads", "linear_num_heads"), 1, most::heads);
+  kind.head_size = kind.value_size = kind.gate_rank =
+      linear.integer(key("head_dim", "linear_head_dim"), 1, most::head_size);
+  kind.convolution =
+      linear.maybe_integer(key("short_conv_kernel_size", "linear_conv_kernel_dim"), 0, 64).value_or(4);
   kind.output_gate = true;
   return kind;
 }
@@ -289,6 +293,9 @@ AttentionKind attention_kind(ModelReading& reading, LayerForm form) {
     if (form == LayerForm::windowed)
       kind.window = window > 0 ? reading.size({"sliding_window"}, most::tokens, window)
                                : config.integer({"sliding_window"}, 1, most::tokens);
+    // One as wide as the longest sequence that the model takes is none.
+    const auto longest = config.maybe_integer({"max_position_embeddings"}, 1, most::tokens);
+    if (longest && kind.window >= *longest) kind.window = -1;
     if (form == LayerForm::chunked)
       kind.chunk = reading.size({"attention_chunk_size"}, most::tokens, window > 0 ? window : 8192);
   } else if (reading.architecture.states == States::gated_delta) {

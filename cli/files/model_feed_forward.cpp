@@ -66,6 +66,27 @@ std::vector<bool> interleaved(const ModelReading& reading) {
   return experts;
 }
 
+// A letter a block, and the key that says it.
+std::pair<const char*, std::string> block_pattern(const JsonConfig& config) {
+  for (const char* key : {"layers_block_type", "layer_types"}) {
+    const auto words = config.maybe_texts(key);
+    if (!words) continue;
+    std::string letters;
+    for (const std::string& word : *words) {
+      const char letter = word == "linear_attention" || word == "mamba"     ? 'M'
+                          : word == "full_attention" || word == "attention" ? '*'
+                          : word == "mlp"                                   ? '-'
+                          : word == "moe"                                   ? 'E'
+                                                                            : '?';
+      if (letter == '?')
+        config.fail(key, "\"" + word + "\" is not known; legal: \"mamba\", \"attention\", \"mlp\", \"moe\"");
+      letters += letter;
+    }
+    return {key, letters};
+  }
+  return {"hybrid_override_pattern", config.text("hybrid_override_pattern")};
+}
+
 std::int64_t shared_width_of(const ModelReading& reading, std::int64_t expert_width) {
   const JsonConfig& config = reading.config;
   if (reading.architecture.mixtures == Mixtures::interleaved) return expert_width;  // llama4: one, as wide
@@ -79,11 +100,10 @@ std::int64_t shared_width_of(const ModelReading& reading, std::int64_t expert_wi
 
 }  // namespace
 
-std::optional<std::vector<PatternLayer>> pattern_layers(const JsonConfig& config) {
-  constexpr const char* key = "hybrid_override_pattern";
-  if (!config.has(key)) return {};
+std::vector<PatternLayer> pattern_layers(const ModelReading& reading) {
+  const JsonConfig& config = reading.config;
+  const auto [key, pattern] = block_pattern(config);
   using Part = PatternLayer::FeedForward;
-  const std::string pattern = config.text(key);
   std::vector<PatternLayer> layers;
   for (const char block : pattern) {
     if (block == 'M' || block == '*') {
@@ -96,10 +116,9 @@ std::optional<std::vector<PatternLayer>> pattern_layers(const JsonConfig& config
       layers.back().feed_forward = block == '-' ? Part::dense : Part::experts;
     }
   }
-  const std::int64_t blocks = config.maybe_integer({"num_hidden_layers"}, 1, most::layers).value_or(0);
-  if (blocks > 0 && blocks != static_cast<std::int64_t>(pattern.size()))
+  if (reading.layers > 0 && reading.layers != static_cast<std::int64_t>(pattern.size()))
     config.fail(key, "holds " + std::to_string(pattern.size()) + " blocks, but num_hidden_layers is " +
-                         std::to_string(blocks));
+                         std::to_string(reading.layers));
   return layers;
 }
 

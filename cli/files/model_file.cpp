@@ -111,7 +111,7 @@ void read_pattern(ModelReading& reading, const std::vector<PatternLayer>& layers
 }
 
 void read_layers(ModelReading& reading, Model& model) {
-  if (const auto pattern = pattern_layers(reading.config)) return read_pattern(reading, *pattern, model);
+  if (reading.architecture.type == "nemotron_h") return read_pattern(reading, pattern_layers(reading), model);
   const std::vector<LayerForm> forms = layer_forms(reading);
   const std::vector<bool> experts = expert_layers(reading);
   std::map<LayerForm, std::size_t> attention;
@@ -124,15 +124,6 @@ void read_layers(ModelReading& reading, Model& model) {
       model.feed_forward.push_back(experts[i] ? expert_kind(reading) : dense_kind(reading));
     }
     add_layer(model, attention[forms[i]], feed_forward[experts[i]]);
-  }
-}
-
-// A window as wide as the longest sequence that the model takes is none.
-void drop_idle_windows(Model& model) {
-  for (AttentionKind& kind : model.attention) {
-    if (model.max_positions == 0 || kind.window < model.max_positions) continue;
-    kind.window = -1;
-    kind.name = name_of(kind);
   }
 }
 
@@ -190,7 +181,11 @@ Model read(const JsonConfig& root, const std::string& model_name) {
     root.fail("is_encoder_decoder", "models with an encoder are not planned; legal: false");
   ModelReading reading{config, architecture};
   reading.hidden = reading.size({"hidden_size"}, most::hidden);
-  reading.layers = reading.size({"num_hidden_layers"}, most::layers);
+  const std::vector<std::string_view> depth{"num_hidden_layers"};
+  // A pattern of blocks says how many there are.
+  reading.layers = architecture.type == "nemotron_h"
+                       ? config.maybe_integer(depth, 1, most::layers).value_or(0)
+                       : reading.size(depth, most::layers);
   Model model;
   model.name = model_name;
   model.hidden = reading.hidden;
@@ -202,7 +197,6 @@ Model read(const JsonConfig& root, const std::string& model_name) {
           .value_or(0);
   model.max_positions = config.maybe_integer({"max_position_embeddings"}, 1, most::tokens).value_or(0);
   read_layers(reading, model);
-  drop_idle_windows(model);
   model.assumed = std::move(reading.assumed);
   std::sort(model.assumed.begin(), model.assumed.end());
   model.assumed.erase(std::unique(model.assumed.begin(), model.assumed.end()), model.assumed.end());

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,10 +43,10 @@ struct PatternLayer {
   bool attends = false;  // else it keeps a state
   enum class FeedForward : std::uint8_t { none, dense, experts } feed_forward = FeedForward::none;
 };
-// hybrid_override_pattern of nemotron_h, a letter a block: M (state), * (attention), - (dense), E (experts).
-// A block behind a mixer is of its layer. Nothing without that key; InputError for a pattern with a
+// Of nemotron_h: hybrid_override_pattern, a letter a block, M (state), * (attention), - (dense), E (experts),
+// or the same as words in layers_block_type. A block behind a mixer is of its layer. InputError for a
 // feed-forward part that no mixer stands before.
-std::optional<std::vector<PatternLayer>> pattern_layers(const JsonConfig&);
+std::vector<PatternLayer> pattern_layers(const ModelReading&);
 
 enum class LayerForm : std::uint8_t { full, windowed, chunked, state };
 

@@ -261,6 +261,11 @@ TEST_CASE("states: the object of Kimi Linear, the letters of Nemotron-H") {
   CHECK(kinds_of(parse_model(config("nemotron_h", with(blocks, "\"hybrid_override_pattern\": \"M-MM-*-\"")),
                              "a")) ==
         "1 mamba2 + dense; 1 mamba2 + none; 1 mamba2 + dense; 1 global + dense");
+  CHECK(kinds_of(
+            parse_model(config("nemotron_h", with(blocks,
+                                                  "\"layers_block_type\": [\"mamba\", \"mlp\", "
+                                                  "\"mamba\", \"mlp\", \"attention\", \"mlp\", \"mamba\"]")),
+                        "a")) == "2 mamba2 + dense; 1 global + dense; 1 mamba2 + none");
   const auto wrong = [&](const std::string& pattern) {
     return error_of(config("nemotron_h", with(blocks, "\"hybrid_override_pattern\": \"" + pattern + "\"")));
   };
@@ -274,7 +279,7 @@ TEST_CASE("keys that nobody knows are listed, those without effect are not") {
       config("llama", with(small_llama,
                            "\"rope_theta\": 1e6, \"bos_token_id\": 1, \"attention_dropout\": 0.0, "
                            "\"quantization_config\": {\"bits\": 4}, \"altup_inputs\": 4, "
-                           "\"_source\": \"somewhere\"")),
+                           "\"_source\": \"somewhere\", \"use_new_thing\": false")),
       "a");
   CHECK(model.unread == std::vector<std::string>{"altup_inputs", "quantization_config"});
 }
