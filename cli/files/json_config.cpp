@@ -127,6 +127,14 @@ bool JsonConfig::is_text(std::string_view key) const {
   return object_->node.has(key) && object_->node.at(key).is_text();
 }
 
+bool JsonConfig::is_negative(std::string_view key) const {
+  if (!object_->node.has(key)) return false;
+  const JsonNode value = object_->node.at(key);
+  const bool other =
+      value.is_null() || value.is_text() || value.is_boolean() || value.is_array() || value.is_object();
+  return !other && value.number() < 0;
+}
+
 JsonConfig JsonConfig::object(std::string_view key) const {
   object_->asked.emplace(key);
   auto& child = object_->children[std::string(key)];

@@ -23,6 +23,7 @@ class JsonConfig {
   bool is_object(std::string_view key) const;
   bool is_list(std::string_view key) const;
   bool is_text(std::string_view key) const;
+  bool is_negative(std::string_view key) const;   // a number below 0, which some keys use for "all"
   JsonConfig object(std::string_view key) const;  // that is one
 
   // The value of the first key of `keys` that is there. Throws InputError for another type or range; the form

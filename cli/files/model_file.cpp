@@ -49,6 +49,10 @@ const Architecture& architecture_of(const JsonConfig& config) {
       type == "minimax" && classes && !classes->empty() && classes->front().find("M2") != std::string::npos;
   const Architecture* found = find_architecture(second ? "minimax_m2" : type);
   if (found == nullptr) {
+    if (const std::string_view why = why_not_planned(type); !why.empty())
+      config.fail("model_type", "\"" + type + "\" " + std::string(why) +
+                                    ", which is not planned. Legal, nearest first: " +
+                                    quoted_list(nearest_first(type, known)));
     const std::string hint = nearest(type, known);
     config.fail("model_type", "\"" + type + "\" is not known" +
                                   clause(hint.empty() ? "" : "did you mean \"" + hint + "\"?") +

@@ -225,6 +225,25 @@ TEST_CASE("deepseek: dense layers first, none at all without experts, prediction
   CHECK(model.attention[0].query_latent == 0);
 }
 
+TEST_CASE("ernie4_5_moe: a span of layers has experts") {
+  // ERNIE-4.5-21B-A3B: of 28 layers all but the first have 64 experts, 6 each and 2 shared; 21.8 billion
+  // parameters, 3 of them active.
+  const std::vector<std::string> members{"\"hidden_size\": 2560",           "\"intermediate_size\": 12288",
+                                         "\"num_hidden_layers\": 28",       "\"num_attention_heads\": 20",
+                                         "\"num_key_value_heads\": 4",      "\"vocab_size\": 103424",
+                                         "\"moe_num_experts\": 64",         "\"moe_k\": 6",
+                                         "\"moe_intermediate_size\": 1536", "\"moe_num_shared_experts\": 2",
+                                         "\"moe_layer_start_index\": 1",    "\"moe_layer_interval\": 1"};
+  for (const char* end : {"\"moe_layer_end_index\": -1", "\"moe_layer_end_index\": 27"}) {
+    const Model model = parse_model(config("ernie4_5_moe", with(members, end)), "a");
+    CHECK(kinds_of(model) == "1 global + dense; 27 global + 64 experts, 6 each");
+    CHECK(parameters(model, false) / 100'000'000 == 218);
+    CHECK(parameters(model, true) / 1'000'000'000 == 3);
+  }
+  CHECK(kinds_of(parse_model(config("ernie4_5_moe", with(members, "\"moe_layer_end_index\": 25")), "a")) ==
+        "1 global + dense; 25 global + 64 experts, 6 each; 2 global + dense");
+}
+
 TEST_CASE("states: the object of Kimi Linear, the letters of Nemotron-H") {
   // Kimi-Linear-48B-A3B: of 27 layers every fourth and the last attend through latents; one dense layer.
   const Model kimi = parse_model(
@@ -289,6 +308,10 @@ TEST_CASE("an unknown model_type names the known ones, nearest first") {
   CHECK(contains(error, "config.json:2: model_type: \"qwen3moe\" is not known; did you mean \"qwen3_moe\"?"));
   CHECK(contains(error, "Legal, nearest first: \"qwen3_moe\", \"qwen3"));
   CHECK(contains(error, "\"deepseek_v3\""));
+  CHECK(contains(
+      error_of(config("deepseek_v32", small_llama)),
+      "model_type: \"deepseek_v32\" attends to keys that an indexer selects, which is not planned. Legal, "
+      "nearest first: \"deepseek_v3\""));
   CHECK(contains(error_of("{\"hidden_size\": 64}"), "config.json:1: model_type: missing"));
   CHECK(contains(error_of("{\"model_type\": 3}"), "model_type: must be a string"));
 }
