@@ -55,9 +55,16 @@ std::int64_t state_parameters(const Model& model, const AttentionKind& kind) {
   const std::int64_t columns = 2 * key + value;  // q, k, v
   std::int64_t count =
       matrix(model.hidden, columns, kind.bias) + matrix(value, model.hidden, kind.output_bias);
-  if (kind.output_gate) count += matrix(model.hidden, value, kind.bias);
+  if (kind.output_gate)
+    count +=
+        kind.gate_rank > 0 ? (model.hidden + value) * kind.gate_rank : matrix(model.hidden, value, kind.bias);
   count += columns * kind.convolution + (kind.convolution_bias ? columns : 0);
-  if (kind.mixer == Mixer::gated_delta) {
+  if (kind.gate_rank > 0) {
+    // b of each head; of each of its columns a decay with a bias, and a rate a head.
+    const std::int64_t decays = kind.heads * kind.head_size;
+    count += matrix(model.hidden, kind.heads, false) + (model.hidden + decays) * kind.gate_rank + decays +
+             kind.heads + kind.value_size;
+  } else if (kind.mixer == Mixer::gated_delta) {
     // Of each value head b and g are projected; g has a bias and a rate. One norm serves all heads.
     count += matrix(model.hidden, 2 * kind.heads, false) + 2 * kind.heads + kind.value_size;
   } else {
@@ -99,6 +106,7 @@ void validate(const AttentionKind& kind) {
   if (kind.window != -1) require_in(kind.window, 1, most_tokens, "window", where);
   require_in(kind.chunk, 0, most_tokens, "chunk", where);
   require_in(kind.convolution, 0, 64, "convolution", where);
+  require_in(kind.gate_rank, 0, most_head_size, "gate_rank", where);
   if (kind.mixer == Mixer::latent) {
     require_in(kind.query_latent, 0, most_hidden, "query_latent", where);
     require_in(kind.kv_latent, 1, most_hidden, "kv_latent", where);

@@ -43,6 +43,9 @@ struct AttentionKind {
   std::int64_t query_latent = 0, kv_latent = 0, rope_size = 0;
   std::int64_t convolution = 0;  // taps of the short causal convolution over q, k, v; 0: none
   bool convolution_bias = false;
+  // Of gated_delta: decays of each column of a head, and decays and gate are projected over so narrow a row
+  // (Kimi Linear); 0: one decay a head, and both straight from the layer's input.
+  std::int64_t gate_rank = 0;
   bool token_decay = false;  // of decay: g is projected from the token (Mamba-2), else a constant
   // Of a softmax layer whose keys and values are those of an earlier layer: it projects and keeps none.
   bool shares_keys = false;

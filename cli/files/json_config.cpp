@@ -127,6 +127,14 @@ bool JsonConfig::is_text(std::string_view key) const {
   return object_->node.has(key) && object_->node.at(key).is_text();
 }
 
+bool JsonConfig::is_negative(std::string_view key) const {
+  if (!object_->node.has(key)) return false;
+  const JsonNode value = object_->node.at(key);
+  const bool other =
+      value.is_null() || value.is_text() || value.is_boolean() || value.is_array() || value.is_object();
+  return !other && value.number() < 0;
+}
+
 JsonConfig JsonConfig::object(std::string_view key) const {
   object_->asked.emplace(key);
   auto& child = object_->children[std::string(key)];
@@ -212,8 +220,12 @@ void JsonConfig::ignore(std::string_view key) const {
 
 std::vector<std::string> JsonConfig::unasked() const {
   std::vector<std::string> keys;
-  object_->node.members([&](const std::string& key, const JsonNode&) {
-    if (!object_->asked.contains(key)) keys.push_back(path_of(key));
+  const auto is_off = [](const JsonNode& value) {
+    const bool empty = (value.is_array() && value.size() == 0) || (value.is_boolean() && !value.boolean());
+    return value.is_null() || empty;
+  };
+  object_->node.members([&](const std::string& key, const JsonNode& value) {
+    if (!object_->asked.contains(key) && !is_off(value)) keys.push_back(path_of(key));
   });
   for (const auto& [key, child] : object_->children) {
     const std::vector<std::string> below = JsonConfig(document_, child).unasked();

@@ -23,6 +23,7 @@ class JsonConfig {
   bool is_object(std::string_view key) const;
   bool is_list(std::string_view key) const;
   bool is_text(std::string_view key) const;
+  bool is_negative(std::string_view key) const;   // a number below 0, which some keys use for "all"
   JsonConfig object(std::string_view key) const;  // that is one
 
   // The value of the first key of `keys` that is there. Throws InputError for another type or range; the form
@@ -38,6 +39,7 @@ class JsonConfig {
 
   void ignore(std::string_view key) const;  // as if it had been asked for
   // Keys that nobody asked for, here and in the objects that were taken from here, as paths from the root.
+  // Those that are null, false or an empty list are left out: what they name is switched off.
   std::vector<std::string> unasked() const;
 
   // Throws InputError "FILE:LINE: PATH: message": the line of the key, or of this object where it is missing.

@@ -19,7 +19,7 @@ std::vector<Architecture> dense_architectures() {
        .biases = Biases::none,
        .windows = Windows::all},
       {.type = "qwen2",
-       .aliases = {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"},
+       .aliases = {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_omni_text"},
        .biases = Biases::inputs,
        .windows = Windows::last_layers},
       {.type = "qwen3",
@@ -75,6 +75,7 @@ std::vector<Architecture> dense_architectures() {
        .gated = false},
       {.type = "ernie4_5", .biases = Biases::by_use_bias, .tied = true},
       {.type = "hunyuan_v1_dense", .norms = QkNorms::heads_by_key},
+      {.type = "internlm2", .aliases = {"internlm3"}, .biases = Biases::none},
       {.type = "arcee", .gated = false},
       {.type = "nemotron", .layer_norms = 4, .gated = false},
       {.type = "apertus", .norms = QkNorms::heads, .gated = false},
@@ -95,7 +96,7 @@ std::vector<Architecture> expert_architectures() {
        .mixtures = Mixtures::sparse_step,
        .shared_gate = true},
       {.type = "qwen3_moe",
-       .aliases = {"qwen3_vl_moe_text"},
+       .aliases = {"qwen3_vl_moe_text", "qwen3_omni_moe_text"},
        .norms = QkNorms::heads,
        .windows = Windows::last_layers,
        .mixtures = Mixtures::sparse_step},
@@ -135,6 +136,12 @@ std::vector<Architecture> expert_architectures() {
        .mixtures = Mixtures::all,
        .expert_width = "intermediate_size"},
       {.type = "granitemoe", .mixtures = Mixtures::all, .expert_width = "intermediate_size"},
+      {.type = "bailing_moe",
+       .aliases = {"bailing_moe_v2"},
+       .biases = Biases::none,
+       .norms = QkNorms::heads_by_key,
+       .mixtures = Mixtures::behind_dense},
+      {.type = "ernie4_5_moe", .biases = Biases::by_use_bias, .tied = true, .mixtures = Mixtures::span},
       {.type = "minimax_m2",
        .head_size = 128,
        .biases = Biases::none,
@@ -174,6 +181,16 @@ std::vector<Architecture> state_architectures() {
        .expert_width = "intermediate_size",
        .states = States::lightning,
        .state_period = 2},
+      {.type = "kimi_linear",
+       .latent = true,
+       .mixtures = Mixtures::behind_dense,
+       .states = States::kimi_delta,
+       .state_period = 4},
+      {.type = "nemotron_h",
+       .head_size = 128,
+       .mixtures = Mixtures::behind_dense,
+       .gated = false,
+       .states = States::mamba2},
       {.type = "bamba", .states = States::mamba2},
       {.type = "granitemoehybrid", .states = States::mamba2},
       {.type = "mamba2", .states = States::mamba2},
@@ -207,6 +224,28 @@ std::vector<std::string> known_model_types() {
   }
   std::sort(types.begin(), types.end());
   return types;
+}
+
+std::string_view why_not_planned(std::string_view type) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 14> reasons{{
+      {"deepseek_v32", "attends to keys that an indexer selects"},
+      {"deepseek_v4", "attends to keys that an indexer selects"},
+      {"glm_moe_dsa", "attends to keys that an indexer selects"},
+      {"falcon_h1", "attends and keeps a state side by side in one layer"},
+      {"hymba", "attends and keeps a state side by side in one layer"},
+      {"jamba", "keeps the states of Mamba-1"},
+      {"mamba", "keeps the states of Mamba-1"},
+      {"falcon_mamba", "keeps the states of Mamba-1"},
+      {"rwkv", "keeps states of another recurrence"},
+      {"recurrent_gemma", "keeps states of another recurrence"},
+      {"gemma3n", "has embeddings in every layer"},
+      {"gemma4", "has embeddings in every layer"},
+      {"bert", "has an encoder"},
+      {"t5", "has an encoder"},
+  }};
+  const auto* found =
+      std::find_if(reasons.begin(), reasons.end(), [&](const auto& each) { return each.first == type; });
+  return found == reasons.end() ? std::string_view() : found->second;
 }
 
 bool has_no_effect(std::string_view key) {

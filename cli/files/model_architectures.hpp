@@ -38,11 +38,13 @@ enum class Mixtures : std::uint8_t {
   all,
   behind_dense,  // from first_k_dense_replace on, every moe_layer_freq-th
   sparse_step,   // every decoder_sparse_step-th, but those of mlp_only_layers
-  interleaved,   // llama4: every interleave_moe_layer_step-th
+  span,  // ernie4_5_moe: from moe_layer_start_index to moe_layer_end_index, every moe_layer_interval-th
+  interleaved,  // llama4: every interleave_moe_layer_step-th
 };
 
 // What the layers that are no softmax attention are.
-enum class States : std::uint8_t { none, gated_delta, lightning, mamba2 };
+// kimi_delta: gated delta with a decay of each column; its keys stand in linear_attn_config.
+enum class States : std::uint8_t { none, gated_delta, kimi_delta, lightning, mamba2 };
 
 struct Architecture {
   std::string_view type;                       // model_type
@@ -75,6 +77,10 @@ const std::vector<Architecture>& architectures();
 const Architecture* find_architecture(std::string_view type);
 // All that are known, aliases too, sorted.
 std::vector<std::string> known_model_types();
+
+// Why a model_type that many know is not read: "attends to keys that an indexer selects, ...". Empty: no
+// reason but that it has no row.
+std::string_view why_not_planned(std::string_view type);
 
 // Does nothing that is planned depend on this key of a config: rotary constants, dropout, ids of tokens, how
 // it was made?

@@ -92,6 +92,23 @@ std::vector<LayerForm> window_forms(ModelReading& reading) {
   }
 }
 
+// Layers of softmax attention by their numbers, from 1 on.
+std::optional<std::vector<LayerForm>> kimi_forms(const ModelReading& reading) {
+  if (!reading.config.is_object("linear_attn_config")) return {};
+  const JsonConfig linear = reading.config.object("linear_attn_config");
+  linear.ignore("kda_layers");
+  const auto numbers = linear.maybe_integers("full_attn_layers");
+  if (!numbers) return {};
+  std::vector<LayerForm> forms(static_cast<std::size_t>(reading.layers), LayerForm::state);
+  for (const std::int64_t number : *numbers) {
+    if (number < 1 || number > reading.layers)
+      linear.fail("full_attn_layers", "names layer " + std::to_string(number) + "; legal: from 1 to " +
+                                          std::to_string(reading.layers));
+    forms[static_cast<std::size_t>(number - 1)] = LayerForm::full;
+  }
+  return forms;
+}
+
 std::vector<LayerForm> state_forms(ModelReading& reading) {
   const JsonConfig& config = reading.config;
   if (const auto types = config.maybe_integers("attn_type_list")) {
@@ -113,6 +130,7 @@ std::vector<LayerForm> state_forms(ModelReading& reading) {
     }
     return forms;
   }
+  if (const auto forms = kimi_forms(reading)) return *forms;
   const auto interval = config.maybe_integer({"full_attention_interval"}, 1, most::layers);
   return every(reading, interval.value_or(reading.architecture.state_period), LayerForm::state);
 }
@@ -129,6 +147,23 @@ AttentionKind delta_kind(ModelReading& reading) {
     reading.config.fail("linear_num_key_heads",
                         "must divide linear_num_value_heads = " + std::to_string(kind.heads) +
                             "; legal: " + divisors_text(kind.heads));
+  return kind;
+}
+
+// linear_attn_config of Kimi Linear, or the same keys without that object.
+AttentionKind kimi_delta_kind(ModelReading& reading) {
+  const bool own = reading.config.is_object("linear_attn_config");
+  const JsonConfig linear = own ? reading.config.object("linear_attn_config") : reading.config;
+  const auto key = [&](const char* within, const char* flat) {
+    return std::vector<std::string_view>{own ? within : flat};
+  };
+  AttentionKind kind{.mixer = Mixer::gated_delta};
+  kind.heads = kind.kv_heads = linear.integer(key("num_heads", "linear_num_heads"), 1, most::heads);
+  kind.head_size = kind.value_size = kind.gate_rank =
+      linear.integer(key("head_dim", "linear_head_dim"), 1, most::head_size);
+  kind.convolution =
+      linear.maybe_integer(key("short_conv_kernel_size", "linear_conv_kernel_dim"), 0, 64).value_or(4);
+  kind.output_gate = true;
   return kind;
 }
 
@@ -258,10 +293,15 @@ AttentionKind attention_kind(ModelReading& reading, LayerForm form) {
     if (form == LayerForm::windowed)
       kind.window = window > 0 ? reading.size({"sliding_window"}, most::tokens, window)
                                : config.integer({"sliding_window"}, 1, most::tokens);
+    // One as wide as the longest sequence that the model takes is none.
+    const auto longest = config.maybe_integer({"max_position_embeddings"}, 1, most::tokens);
+    if (longest && kind.window >= *longest) kind.window = -1;
     if (form == LayerForm::chunked)
       kind.chunk = reading.size({"attention_chunk_size"}, most::tokens, window > 0 ? window : 8192);
   } else if (reading.architecture.states == States::gated_delta) {
     kind = delta_kind(reading);
+  } else if (reading.architecture.states == States::kimi_delta) {
+    kind = kimi_delta_kind(reading);
   } else if (reading.architecture.states == States::lightning) {
     kind.mixer = Mixer::decay;
     kind.heads = kind.kv_heads = reading.size({"num_attention_heads"}, most::heads);

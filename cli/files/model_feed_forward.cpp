@@ -8,7 +8,8 @@ namespace cplab {
 
 namespace {
 
-const std::vector<std::string_view> expert_counts{"num_experts", "num_local_experts", "n_routed_experts"};
+const std::vector<std::string_view> expert_counts{"num_experts", "num_local_experts", "n_routed_experts",
+                                                  "moe_num_experts"};
 
 // "dense" and "sparse", a word a layer.
 std::optional<std::vector<bool>> listed(const ModelReading& reading) {
@@ -66,6 +67,43 @@ std::vector<bool> interleaved(const ModelReading& reading) {
   return experts;
 }
 
+// A letter a block, and the key that says it.
+std::pair<const char*, std::string> block_pattern(const JsonConfig& config) {
+  for (const char* key : {"layers_block_type", "layer_types"}) {
+    const auto words = config.maybe_texts(key);
+    if (!words) continue;
+    std::string letters;
+    for (const std::string& word : *words) {
+      const char letter = word == "linear_attention" || word == "mamba"     ? 'M'
+                          : word == "full_attention" || word == "attention" ? '*'
+                          : word == "mlp"                                   ? '-'
+                          : word == "moe"                                   ? 'E'
+                                                                            : '?';
+      if (letter == '?')
+        config.fail(key, "\"" + word + "\" is not known; legal: \"mamba\", \"attention\", \"mlp\", \"moe\"");
+      letters += letter;
+    }
+    return {key, letters};
+  }
+  return {"hybrid_override_pattern", config.text("hybrid_override_pattern")};
+}
+
+std::vector<bool> in_span(const ModelReading& reading) {
+  const JsonConfig& config = reading.config;
+  const std::int64_t first = config.maybe_integer({"moe_layer_start_index"}, 0, most::layers).value_or(1);
+  const bool to_the_end = config.is_negative("moe_layer_end_index");
+  if (to_the_end) config.ignore("moe_layer_end_index");
+  const std::int64_t last =
+      to_the_end
+          ? reading.layers - 1
+          : config.maybe_integer({"moe_layer_end_index"}, 0, most::layers).value_or(reading.layers - 1);
+  const std::int64_t each = config.maybe_integer({"moe_layer_interval"}, 1, most::layers).value_or(1);
+  std::vector<bool> experts;
+  for (std::int64_t i = 0; i < reading.layers; ++i)
+    experts.push_back(i >= first && i <= last && (i + 1) % each == 0);
+  return experts;
+}
+
 std::int64_t shared_width_of(const ModelReading& reading, std::int64_t expert_width) {
   const JsonConfig& config = reading.config;
   if (reading.architecture.mixtures == Mixtures::interleaved) return expert_width;  // llama4: one, as wide
@@ -73,11 +111,34 @@ std::int64_t shared_width_of(const ModelReading& reading, std::int64_t expert_wi
                                                "moe_shared_expert_intermediate_size"},
                                               0, most::width))
     return *width;
-  const auto count = config.maybe_integer({"n_shared_experts", "num_shared_experts"}, 0, 64);
+  const auto count =
+      config.maybe_integer({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, 0, 64);
   return count.value_or(0) * expert_width;
 }
 
 }  // namespace
+
+std::vector<PatternLayer> pattern_layers(const ModelReading& reading) {
+  const JsonConfig& config = reading.config;
+  const auto [key, pattern] = block_pattern(config);
+  using Part = PatternLayer::FeedForward;
+  std::vector<PatternLayer> layers;
+  for (const char block : pattern) {
+    if (block == 'M' || block == '*') {
+      layers.push_back({.attends = block == '*'});
+    } else if (block != '-' && block != 'E') {
+      config.fail(key, std::string("the letter ") + block + " is not known; legal: M, *, -, E");
+    } else if (layers.empty() || layers.back().feed_forward != Part::none) {
+      config.fail(key, "a feed-forward block without an attention or state block before it is not planned");
+    } else {
+      layers.back().feed_forward = block == '-' ? Part::dense : Part::experts;
+    }
+  }
+  if (reading.layers > 0 && reading.layers != static_cast<std::int64_t>(pattern.size()))
+    config.fail(key, "holds " + std::to_string(pattern.size()) + " blocks, but num_hidden_layers is " +
+                         std::to_string(reading.layers));
+  return layers;
+}
 
 std::vector<bool> expert_layers(ModelReading& reading) {
   const JsonConfig& config = reading.config;
@@ -97,6 +158,7 @@ std::vector<bool> expert_layers(ModelReading& reading) {
     case Mixtures::behind_dense: return behind_dense(reading);
     case Mixtures::sparse_step: return stepped(reading);
     case Mixtures::interleaved: return interleaved(reading);
+    case Mixtures::span: return in_span(reading);
     default: return std::vector<bool>(static_cast<std::size_t>(reading.layers), true);
   }
 }
@@ -128,8 +190,8 @@ FeedForwardKind expert_kind(ModelReading& reading) {
   kind.gated = reading.architecture.gated;
   kind.bias = reading.architecture.expert_bias;
   kind.experts = reading.size(expert_counts, most::experts);
-  kind.chosen =
-      reading.size({"num_experts_per_tok", "experts_per_token", "num_experts_per_token"}, most::experts);
+  kind.chosen = reading.size({"num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k"},
+                             most::experts);
   if (kind.chosen > kind.experts)
     config.fail("num_experts_per_tok", "a token takes " + std::to_string(kind.chosen) + " of " +
                                            std::to_string(kind.experts) + " experts; legal: from 1 to " +

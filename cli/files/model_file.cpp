@@ -49,6 +49,10 @@ const Architecture& architecture_of(const JsonConfig& config) {
       type == "minimax" && classes && !classes->empty() && classes->front().find("M2") != std::string::npos;
   const Architecture* found = find_architecture(second ? "minimax_m2" : type);
   if (found == nullptr) {
+    if (const std::string_view why = why_not_planned(type); !why.empty())
+      config.fail("model_type", "\"" + type + "\" " + std::string(why) +
+                                    ", which is not planned. Legal, nearest first: " +
+                                    quoted_list(nearest_first(type, known)));
     const std::string hint = nearest(type, known);
     config.fail("model_type", "\"" + type + "\" is not known" +
                                   clause(hint.empty() ? "" : "did you mean \"" + hint + "\"?") +
@@ -85,7 +89,33 @@ std::size_t index_of(std::vector<AttentionKind>& kinds, const AttentionKind& kin
   return kinds.size() - 1;
 }
 
+void add_layer(Model& model, std::size_t attention, std::size_t feed_forward) {
+  if (!model.layers.empty() && model.layers.back().attention == attention &&
+      model.layers.back().feed_forward == feed_forward)
+    ++model.layers.back().count;
+  else
+    model.layers.push_back({attention, feed_forward, 1});
+}
+
+// Of a hybrid pattern, where a layer may lack a feed-forward part.
+void read_pattern(ModelReading& reading, const std::vector<PatternLayer>& layers, Model& model) {
+  using Part = PatternLayer::FeedForward;
+  std::map<Part, std::size_t> feed_forward;
+  for (const PatternLayer& layer : layers) {
+    const AttentionKind kind = attention_kind(reading, layer.attends ? LayerForm::full : LayerForm::state);
+    const std::size_t attention = index_of(model.attention, kind);
+    if (!feed_forward.contains(layer.feed_forward)) {
+      feed_forward[layer.feed_forward] = model.feed_forward.size();
+      model.feed_forward.push_back(layer.feed_forward == Part::none      ? FeedForwardKind{.name = "none"}
+                                   : layer.feed_forward == Part::experts ? expert_kind(reading)
+                                                                         : dense_kind(reading));
+    }
+    add_layer(model, attention, feed_forward[layer.feed_forward]);
+  }
+}
+
 void read_layers(ModelReading& reading, Model& model) {
+  if (reading.architecture.type == "nemotron_h") return read_pattern(reading, pattern_layers(reading), model);
   const std::vector<LayerForm> forms = layer_forms(reading);
   const std::vector<bool> experts = expert_layers(reading);
   std::map<LayerForm, std::size_t> attention;
@@ -97,20 +127,7 @@ void read_layers(ModelReading& reading, Model& model) {
       feed_forward[experts[i]] = model.feed_forward.size();
       model.feed_forward.push_back(experts[i] ? expert_kind(reading) : dense_kind(reading));
     }
-    const std::size_t a = attention[forms[i]], f = feed_forward[experts[i]];
-    if (!model.layers.empty() && model.layers.back().attention == a && model.layers.back().feed_forward == f)
-      ++model.layers.back().count;
-    else
-      model.layers.push_back({a, f, 1});
-  }
-}
-
-// A window as wide as the longest sequence that the model takes is none.
-void drop_idle_windows(Model& model) {
-  for (AttentionKind& kind : model.attention) {
-    if (model.max_positions == 0 || kind.window < model.max_positions) continue;
-    kind.window = -1;
-    kind.name = name_of(kind);
+    add_layer(model, attention[forms[i]], feed_forward[experts[i]]);
   }
 }
 
@@ -168,7 +185,11 @@ Model read(const JsonConfig& root, const std::string& model_name) {
     root.fail("is_encoder_decoder", "models with an encoder are not planned; legal: false");
   ModelReading reading{config, architecture};
   reading.hidden = reading.size({"hidden_size"}, most::hidden);
-  reading.layers = reading.size({"num_hidden_layers"}, most::layers);
+  const std::vector<std::string_view> depth{"num_hidden_layers"};
+  // A pattern of blocks says how many there are.
+  reading.layers = architecture.type == "nemotron_h"
+                       ? config.maybe_integer(depth, 1, most::layers).value_or(0)
+                       : reading.size(depth, most::layers);
   Model model;
   model.name = model_name;
   model.hidden = reading.hidden;
@@ -180,7 +201,6 @@ Model read(const JsonConfig& root, const std::string& model_name) {
           .value_or(0);
   model.max_positions = config.maybe_integer({"max_position_embeddings"}, 1, most::tokens).value_or(0);
   read_layers(reading, model);
-  drop_idle_windows(model);
   model.assumed = std::move(reading.assumed);
   std::sort(model.assumed.begin(), model.assumed.end());
   model.assumed.erase(std::unique(model.assumed.begin(), model.assumed.end()), model.assumed.end());

@@ -38,6 +38,16 @@ constexpr std::int64_t experts = std::int64_t{1} << 14;
 constexpr std::int64_t tokens = std::int64_t{1} << 31;
 }  // namespace most
 
+// What a layer of a hybrid pattern is, where mixers and feed-forward parts are blocks of their own.
+struct PatternLayer {
+  bool attends = false;  // else it keeps a state
+  enum class FeedForward : std::uint8_t { none, dense, experts } feed_forward = FeedForward::none;
+};
+// Of nemotron_h: hybrid_override_pattern, a letter a block, M (state), * (attention), - (dense), E (experts),
+// or the same as words in layers_block_type. A block behind a mixer is of its layer. InputError for a
+// feed-forward part that no mixer stands before.
+std::vector<PatternLayer> pattern_layers(const ModelReading&);
+
 enum class LayerForm : std::uint8_t { full, windowed, chunked, state };
 
 // One for each layer. Throws InputError for a list of another length, or of words that are not known.

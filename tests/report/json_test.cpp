@@ -289,6 +289,17 @@ TEST_CASE("list: the registered things with their legal values") {
   CHECK(json["faults"][1]["expected"].is_null());
   CHECK(json["faults"][1]["form"] == "identity");
   CHECK(json["hardware"][0]["file"] == "hardware/h100x8.toml");
+  ListReport models;
+  ListedModel model;
+  model.name = "small";
+  model.attention = {{"window 128", 2}, {"global", 1}};
+  model.active_parameters = 7;
+  models.models = std::vector<ListedModel>{model};
+  json = parsed(models);
+  check_keys(json["models"][0],
+             {"name", "file", "layers", "hidden", "heads", "kv_heads", "vocabulary", "attention", "experts",
+              "experts_per_token", "parameters", "active_parameters", "unread"});
+  CHECK(json["models"][0]["attention"][0] == OrderedJson{{"kind", "window 128"}, {"layers", 2}});
 }
 
 TEST_CASE("the writer: escapes, bad UTF-8, numbers that round trip") {

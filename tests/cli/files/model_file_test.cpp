@@ -225,12 +225,80 @@ TEST_CASE("deepseek: dense layers first, none at all without experts, prediction
   CHECK(model.attention[0].query_latent == 0);
 }
 
+TEST_CASE("ernie4_5_moe: a span of layers has experts") {
+  // ERNIE-4.5-21B-A3B: of 28 layers all but the first have 64 experts, 6 each and 2 shared; 21.8 billion
+  // parameters, 3 of them active.
+  const std::vector<std::string> members{"\"hidden_size\": 2560",           "\"intermediate_size\": 12288",
+                                         "\"num_hidden_layers\": 28",       "\"num_attention_heads\": 20",
+                                         "\"num_key_value_heads\": 4",      "\"vocab_size\": 103424",
+                                         "\"moe_num_experts\": 64",         "\"moe_k\": 6",
+                                         "\"moe_intermediate_size\": 1536", "\"moe_num_shared_experts\": 2",
+                                         "\"moe_layer_start_index\": 1",    "\"moe_layer_interval\": 1"};
+  for (const char* end : {"\"moe_layer_end_index\": -1", "\"moe_layer_end_index\": 27"}) {
+    const Model model = parse_model(config("ernie4_5_moe", with(members, end)), "a");
+    CHECK(kinds_of(model) == "1 global + dense; 27 global + 64 experts, 6 each");
+    CHECK(parameters(model, false) / 100'000'000 == 218);
+    CHECK(parameters(model, true) / 1'000'000'000 == 3);
+  }
+  CHECK(kinds_of(parse_model(config("ernie4_5_moe", with(members, "\"moe_layer_end_index\": 25")), "a")) ==
+        "1 global + dense; 25 global + 64 experts, 6 each; 2 global + dense");
+}
+
+TEST_CASE("states: the object of Kimi Linear, the letters of Nemotron-H") {
+  // Kimi-Linear-48B-A3B: of 27 layers every fourth and the last attend through latents; one dense layer.
+  const Model kimi = parse_model(
+      config("kimi_linear",
+             {"\"hidden_size\": 2304", "\"intermediate_size\": 9216", "\"num_hidden_layers\": 27",
+              "\"num_attention_heads\": 32", "\"kv_lora_rank\": 512", "\"q_lora_rank\": null",
+              "\"qk_nope_head_dim\": 128", "\"qk_rope_head_dim\": 64", "\"v_head_dim\": 128",
+              "\"vocab_size\": 163840", "\"num_experts\": 256", "\"num_experts_per_token\": 8",
+              "\"num_shared_experts\": 1", "\"moe_intermediate_size\": 1024", "\"first_k_dense_replace\": 1",
+              "\"linear_attn_config\": {\"full_attn_layers\": [4, 8, 12, 16, 20, 24, 27], \"head_dim\": 128,"
+              "\"num_heads\": 32, \"short_conv_kernel_size\": 4, \"kda_layers\": [1]}"}),
+      "kimi.json");
+  CHECK(kimi.layers_of_attention(0) == 20);
+  CHECK(kimi.attention[1].name == "latent");
+  // q, k, v and out 4 x 2304 x 4096; gate and decays 2 x (2304 + 4096) x 128; b 2304 x 32; four taps over
+  // 12,288; a bias a column, a rate a head, a norm of 128.
+  CHECK(attention_parameters(kimi, kimi.attention[0]) ==
+        4 * 2304 * 4096 + 2 * 6400 * 128 + 2304 * 32 + 4 * 12288 + 4096 + 32 + 128);
+  CHECK(parameters(kimi, false) / 1'000'000'000 == 49);
+  CHECK(parameters(kimi, true) / 1'000'000'000 == 3);
+
+  const std::vector<std::string> blocks{"\"hidden_size\": 64",
+                                        "\"intermediate_size\": 256",
+                                        "\"num_hidden_layers\": 7",
+                                        "\"num_attention_heads\": 4",
+                                        "\"num_key_value_heads\": 2",
+                                        "\"head_dim\": 16",
+                                        "\"vocab_size\": 100",
+                                        "\"mamba_num_heads\": 8",
+                                        "\"mamba_head_dim\": 16",
+                                        "\"ssm_state_size\": 32",
+                                        "\"n_groups\": 2",
+                                        "\"conv_kernel\": 4"};
+  CHECK(kinds_of(parse_model(config("nemotron_h", with(blocks, "\"hybrid_override_pattern\": \"M-MM-*-\"")),
+                             "a")) ==
+        "1 mamba2 + dense; 1 mamba2 + none; 1 mamba2 + dense; 1 global + dense");
+  CHECK(kinds_of(
+            parse_model(config("nemotron_h", with(blocks,
+                                                  "\"layers_block_type\": [\"mamba\", \"mlp\", "
+                                                  "\"mamba\", \"mlp\", \"attention\", \"mlp\", \"mamba\"]")),
+                        "a")) == "2 mamba2 + dense; 1 global + dense; 1 mamba2 + none");
+  const auto wrong = [&](const std::string& pattern) {
+    return error_of(config("nemotron_h", with(blocks, "\"hybrid_override_pattern\": \"" + pattern + "\"")));
+  };
+  CHECK(contains(wrong("M-M"), "config.json:15: hybrid_override_pattern: holds 3 blocks"));
+  CHECK(contains(wrong("M--M*-M"), "without an attention or state block"));
+  CHECK(contains(wrong("M-X"), "the letter X is not known"));
+}
+
 TEST_CASE("keys that nobody knows are listed, those without effect are not") {
   const Model model = parse_model(
       config("llama", with(small_llama,
                            "\"rope_theta\": 1e6, \"bos_token_id\": 1, \"attention_dropout\": 0.0, "
                            "\"quantization_config\": {\"bits\": 4}, \"altup_inputs\": 4, "
-                           "\"_source\": \"somewhere\"")),
+                           "\"_source\": \"somewhere\", \"use_new_thing\": false")),
       "a");
   CHECK(model.unread == std::vector<std::string>{"altup_inputs", "quantization_config"});
 }
@@ -240,6 +308,10 @@ TEST_CASE("an unknown model_type names the known ones, nearest first") {
   CHECK(contains(error, "config.json:2: model_type: \"qwen3moe\" is not known; did you mean \"qwen3_moe\"?"));
   CHECK(contains(error, "Legal, nearest first: \"qwen3_moe\", \"qwen3"));
   CHECK(contains(error, "\"deepseek_v3\""));
+  CHECK(contains(
+      error_of(config("deepseek_v32", small_llama)),
+      "model_type: \"deepseek_v32\" attends to keys that an indexer selects, which is not planned. Legal, "
+      "nearest first: \"deepseek_v3\""));
   CHECK(contains(error_of("{\"hidden_size\": 64}"), "config.json:1: model_type: missing"));
   CHECK(contains(error_of("{\"model_type\": 3}"), "model_type: must be a string"));
 }
