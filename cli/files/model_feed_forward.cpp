@@ -121,17 +121,17 @@ std::int64_t shared_width_of(const ModelReading& reading, std::int64_t expert_wi
 std::vector<PatternLayer> pattern_layers(const ModelReading& reading) {
   const JsonConfig& config = reading.config;
   const auto [key, pattern] = block_pattern(config);
-  using Part = PatternLayer::FeedForward;
+  using Kind = PatternLayer::FeedForward;
   std::vector<PatternLayer> layers;
   for (const char block : pattern) {
     if (block == 'M' || block == '*') {
       layers.push_back({.attends = block == '*'});
     } else if (block != '-' && block != 'E') {
       config.fail(key, std::string("the letter ") + block + " is not known; legal: M, *, -, E");
-    } else if (layers.empty() || layers.back().feed_forward != Part::none) {
+    } else if (layers.empty() || layers.back().feed_forward != Kind::none) {
       config.fail(key, "a feed-forward block without an attention or state block before it is not planned");
     } else {
-      layers.back().feed_forward = block == '-' ? Part::dense : Part::experts;
+      layers.back().feed_forward = block == '-' ? Kind::dense : Kind::experts;
     }
   }
   if (reading.layers > 0 && reading.layers != static_cast<std::int64_t>(pattern.size()))
