@@ -89,7 +89,7 @@ void add_break_even(const Question& question, const Candidate& best, Answer& ans
   progress.stage("finding from which length context parallelism pays");
   if (question.training.gpus > 1)
     answer.break_even.push_back(
-        pays_from(with_and_without(question.model, question.training, question.hardware, question.space)));
+        pays_from(question.model, question.training, question.hardware, question.space));
   progress.stage("finding where algorithms change places");
   for (BreakEven& each : changes_of_algorithm(question.model, question.training, question.hardware,
                                               best.layout, question.space))
