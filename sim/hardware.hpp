@@ -237,6 +237,8 @@ struct VariantChoice {
   bool hopper = true, full = false;
 };
 
+class KnownVariants;  // attention_variant.hpp
+
 struct Hardware {
   std::string name;
   NodeSpec node;
@@ -266,6 +268,11 @@ struct Hardware {
   double curve_copy_bytes_s = 0;
   // Major compute capability of the GPU that the kernel tables were measured on, where `gpu` says another.
   int curve_sm_major = 0;
+
+  // Which kernels take calls of attention, as far as it was found: whoever asks about the same plan several
+  // times makes it (make_known_variants()). It is left alone where what a choice depends on was changed
+  // since.
+  std::shared_ptr<KnownVariants> known_variants = {};
 
   int node_of(int rank) const { return rank / node.gpus; }
   // NICs of a GPU: at least 1, which several GPUs may share.
