@@ -76,6 +76,14 @@ const Redistribution& Shared::redistribution(const Distribution& from, const Dis
   return of_heads_.emplace(key, redistribution(from, to).of_heads(heads)).first->second;
 }
 
+const std::shared_ptr<RotationOfTeam>& Shared::rotation(const Distribution& tokens, Window visible,
+                                                        Travel travel, Phase phase) {
+  require_kept(tokens);
+  std::shared_ptr<RotationOfTeam>& known = rotations_[{&tokens, travel, phase}];
+  if (!known) known = std::make_shared<RotationOfTeam>(tokens, visible, travel, phase);
+  return known;
+}
+
 bool Shared::mixes_transports(const Parallel& parallel) {
   if (mixes_.empty()) mixes_.push_back(cplab::mixes_transports(parallel));
   return mixes_.front() != 0;

@@ -9,10 +9,12 @@
 #include <memory>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "algorithms/core/distribution.hpp"
 #include "algorithms/core/redistribution.hpp"
+#include "algorithms/core/rotation.hpp"
 
 namespace cplab {
 
@@ -35,6 +37,19 @@ class Shared {
   const Redistribution& redistribution(const Distribution& from, const Distribution& to);
   const Redistribution& redistribution(const Distribution& from, const Distribution& to, HeadRange);
 
+  // What all members of a rotation of a kept distribution know.
+  const std::shared_ptr<RotationOfTeam>& rotation(const Distribution& tokens, Window visible, Travel, Phase);
+
+  // Anything else, made of numbers that say all it depends on beside the scenario; `what` names its type and
+  // what it is.
+  template <class T>
+  const T& of_numbers(std::string_view what, std::vector<std::int64_t> numbers,
+                      const std::function<T()>& make) {
+    std::shared_ptr<const void>& known = of_numbers_[{what, std::move(numbers)}];
+    if (!known) known = std::make_shared<const T>(make());
+    return *static_cast<const T*>(known.get());
+  }
+
   // Schedule::transport left open, and both transports are in use (plan/islands.hpp).
   bool mixes_transports(const Parallel&);
 
@@ -49,6 +64,8 @@ class Shared {
   using Ends = std::pair<const Distribution*, const Distribution*>;
   std::map<Ends, Redistribution> redistributions_;
   std::map<std::tuple<Ends, std::int64_t, std::int64_t>, Redistribution> of_heads_;
+  std::map<std::tuple<const Distribution*, Travel, Phase>, std::shared_ptr<RotationOfTeam>> rotations_;
+  std::map<std::pair<std::string_view, std::vector<std::int64_t>>, std::shared_ptr<const void>> of_numbers_;
   const Distribution* placed_ = nullptr;
   std::vector<char> mixes_;  // once it is known
 };
