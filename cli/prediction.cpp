@@ -15,6 +15,7 @@
 #include "kernels/compiled.hpp"
 #include "report/table.hpp"
 #include "report/variants.hpp"
+#include "sim/attention_variant.hpp"
 #include "sim/kernel_variants.hpp"
 #include "sim/simulate.hpp"
 
@@ -150,6 +151,7 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
   require_machine(file);
   Hardware hardware = machine_of(file);
   hardware.choice = choice_of_run(file);
+  hardware.known_variants = make_known_variants(hardware);
   Prediction prediction = [&] {
     try {
       return predict(file, plan, hardware, progress);
@@ -179,6 +181,8 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, const Hardware& h
   }
   Prediction prediction;
   OriginSeconds origins;
+  // The simulation is another process, which takes what this one knows, and gives nothing back.
+  if (hardware.known_variants) find_kernel_variants(plan, hardware);
   try {
     Simulation simulation = simulate(plan, hardware, options);
     prediction.timeline = std::move(simulation.timeline);

@@ -240,6 +240,8 @@ struct VariantChoice {
   bool hopper = true, full = false;
 };
 
+class KnownVariants;  // attention_variant.hpp
+
 struct Hardware {
   std::string name;
   NodeSpec node;
@@ -282,6 +284,10 @@ struct Hardware {
   // How many times as long as there what memory bounds takes on `gpu`, and what the peak of a dtype bounds.
   double copy_scale() const;
   double peak_scale(DType) const;
+  // Which kernels take calls of attention, as far as it was found: whoever asks about the same plan several
+  // times makes it (make_known_variants()). It is left alone where what a choice depends on was changed
+  // since.
+  std::shared_ptr<KnownVariants> known_variants = {};
 
   int node_of(int rank) const { return rank / node.gpus; }
   // NICs of a GPU: at least 1, which several GPUs may share.
