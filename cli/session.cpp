@@ -102,6 +102,7 @@ std::vector<ScenarioSection> sections_of(const ScenarioFile& file) {
   simulate.settings.emplace_back("cuda_graph", file.simulate.cuda_graph);
   if (file.simulate.run_ahead > 0) simulate.settings.emplace_back("run_ahead", file.simulate.run_ahead);
   if (file.simulate.iteration > 0) simulate.settings.emplace_back("iteration", file.simulate.iteration);
+  add_disturbance(file.simulate.disturbance, simulate);
   std::vector<ScenarioSection> sections{std::move(simulate)};
   if (!file.hardware_given.empty()) {
     ScenarioSection hardware{"hardware", {{"file", file.hardware_given}}};

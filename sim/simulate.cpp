@@ -165,6 +165,7 @@ Simulation collect(const Job& job, const Report& report, std::span<const Operati
   result.host_syncs = report.host_syncs;
   result.critical = report.critical.by_origin;
   result.critical_use = report.critical.by_use;
+  result.critical_parts = report.critical.parts;
   if (const KindAccuracy* known = accuracy_of(job.hardware.accuracy, job.plan.scenario)) {
     const bool in_width = known->with_assumed && known->kind == accuracy_kind(job.plan.scenario);
     const double assumed_share = in_width ? 0 : result.critical.share(Origin::assumed);
