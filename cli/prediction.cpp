@@ -10,6 +10,7 @@
 #include "cli/files/changes.hpp"
 #include "cli/files/hardware_file.hpp"
 #include "cli/files/hardware_notes.hpp"
+#include "cli/forecast_notes.hpp"
 #include "cli/session.hpp"
 #include "cli/verify/verify.hpp"
 #include "kernels/compiled.hpp"
@@ -113,6 +114,9 @@ SimulateOptions options_of(const ScenarioFile& file) {
   options.run_ahead = file.simulate.run_ahead;
   options.iteration = file.simulate.iteration;
   options.engine = file.simulate.engine;
+  options.slow = file.simulate.disturbance.slow;
+  options.jitter = file.simulate.disturbance.jitter;
+  options.seed = file.simulate.disturbance.seed;
   return options;
 }
 
@@ -167,6 +171,11 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
   prediction.notes = machine_notes(plan.scenario.problem, hardware);
   for (std::string& note : fall_back_notes(plan, prediction.timeline))
     prediction.notes.push_back(std::move(note));
+  const bool links_set = std::any_of(
+      file.hardware_overrides.begin(), file.hardware_overrides.end(),
+      [](const auto& each) { return each.first.starts_with("node.") || each.first.starts_with("network."); });
+  for (std::string& note : forecast_notes(plan, hardware, prediction.timeline, links_set))
+    prediction.notes.push_back(std::move(note));
   if (progress && !file.hardware_overrides.empty())
     progress->stage("simulating without what was set", operation_count(plan), "operations");
   note_settings(file, plan, hardware, options_of(file), prediction);
@@ -190,6 +199,8 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, const Hardware& h
     prediction.low_s = simulation.low_s;
     prediction.high_s = simulation.high_s;
     prediction.chain = shares_of(simulation.critical_use);
+    prediction.chain_parts = simulation.critical_parts;
+    prediction.chain_s = simulation.time_s;
   } catch (const HardwareError& error) {
     fail(file, plan, options, error);
   } catch (const ScenarioError& error) {

@@ -169,7 +169,9 @@ Plan LayerAttention::plan(const AttentionCase& of, const AttentionChoice& chosen
 
 AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const AttentionChoice& chosen) const {
   const Plan plan = this->plan(of, chosen);
-  const Simulation simulation = simulate(plan, machine(of.tp));
+  SimulateOptions options;
+  if (of.cp > 1) options.slow = slow_;
+  const Simulation simulation = simulate(plan, machine(of.tp), options);
   std::vector<MemoryPlan> memory;
   for (const RankPlan& rank : plan.ranks) memory.push_back(plan_memory(rank));
   const Figures figures = derive_figures(plan, simulation.timeline, memory);

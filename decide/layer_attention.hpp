@@ -14,6 +14,7 @@
 #include "decide/layout.hpp"
 #include "decide/model.hpp"
 #include "plan/plan.hpp"
+#include "sim/disturbance.hpp"
 #include "sim/hardware.hpp"
 
 namespace cplab {
@@ -67,6 +68,8 @@ class LayerAttention {
   // No less than any algorithm can take at cp ranks: the same work on one GPU, shared evenly.
   const AttentionCost& alone(AttentionCase);
   Plan plan(const AttentionCase&, const AttentionChoice&) const;
+  // What is slower of the CP ranks, by their position; to be said before anything is simulated.
+  void disturb(std::vector<SlowRank> slow) { slow_ = std::move(slow); }
   std::size_t simulated() const { return simulated_; }
 
  private:
@@ -80,6 +83,7 @@ class LayerAttention {
   const Hardware& hardware_;
   mutable std::map<std::int64_t, Hardware> machines_;  // by tp
   std::map<Key, AttentionCost> known_;
+  std::vector<SlowRank> slow_;
   std::size_t simulated_ = 0;
 };
 

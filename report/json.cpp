@@ -301,6 +301,7 @@ void write_json(std::ostream& out, const SimulateReport& report) {
   json.field("low_s", report.low_s);
   json.field("high_s", report.high_s);
   write_chain(json, report.chain);
+  write_chain_parts(json, report.chain_parts, report.chain_s);
   write_figures(json, report.figures, report.fit);
   write_variants(json, report.variants);
   write_operations(json, report.operations);

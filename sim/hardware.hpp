@@ -326,8 +326,9 @@ double link_scale(const Hardware&, const MessageTable&);
 // A curve is a start-up and an efficiency: over another link than its own the start-up stays, and what is
 // left of its time is as many times longer. So a link of twice the speed moves a message in less time, and
 // one of half in more, by as much of the time as the bytes take. Over its own link the time of the table, to
-// the bit; over another it is no better known than that link, and extrapolated at best.
-Estimate message_time(const Hardware&, const MessageTable&, double bytes);
+// the bit; over another it is no better known than that link, and extrapolated at best. `slower`: how many
+// times as slow as the machine's the link is besides.
+Estimate message_time(const Hardware&, const MessageTable&, double bytes, double slower = 1);
 
 // How flows of `bytes` in all move by a table: they start after startup_s and then go at bytes_s together,
 // which sharing of links may lower; alone they take message_time. Of a GPU with more NICs than the table was

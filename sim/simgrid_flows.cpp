@@ -176,8 +176,8 @@ void SimGridFlows::State::build(const Fabric& fabric) {
   if (fabric.ranks_per_node > 1 && ranks > 1) {
     Zone node(root, "node_");
     for (int rank = 0; rank < ranks; ++rank) {
-      s4u::Link* up = node.link("u", 0, rank, fabric.link_bytes_us);
-      s4u::Link* down = node.link("d", 0, rank, fabric.link_bytes_us);
+      s4u::Link* up = node.link("u", 0, rank, fabric.link_bytes_us_of(rank));
+      s4u::Link* down = node.link("d", 0, rank, fabric.link_bytes_us_of(rank));
       for (int p = 0; p < ports; ++p) {
         node.add_cap(port(rank, p, 0), rank * ports + p, fabric.link_bytes_us);
         node.add_host(port(rank, p, 0), 0, rank * ports + p, {up}, {down});
@@ -189,18 +189,16 @@ void SimGridFlows::State::build(const Fabric& fabric) {
     Zone net(root, "net_");
     const int nics = (fabric.ranks_per_node + fabric.ranks_per_nic - 1) / fabric.ranks_per_nic;
     std::vector<std::vector<s4u::Link*>> up(1 + fabric.switches.size()), down(1 + fabric.switches.size());
-    const auto add_links = [&](std::size_t v, int count, double bytes_us) {
-      for (int i = 0; i < count; ++i) {
-        up[v].push_back(net.link("u", static_cast<int>(v), i, bytes_us));
-        down[v].push_back(net.link("d", static_cast<int>(v), i, bytes_us));
-      }
+    const auto add_link = [&](std::size_t v, int i, double bytes_us) {
+      up[v].push_back(net.link("u", static_cast<int>(v), i, bytes_us));
+      down[v].push_back(net.link("d", static_cast<int>(v), i, bytes_us));
     };
-    add_links(0, nodes * nics, fabric.nic_bytes_us);
+    for (int i = 0; i < nodes * nics; ++i) add_link(0, i, fabric.nic_bytes_us_of(i));
     for (std::size_t v = 0; v < fabric.switches.size(); ++v) {
       int count = 0;
       for (int rank = 0; rank < ranks; ++rank)
         count = std::max(count, fabric.switches[v].switch_of(rank) + 1);
-      add_links(v + 1, count, fabric.switches[v].up_bytes_us);
+      for (int i = 0; i < count; ++i) add_link(v + 1, i, fabric.switches[v].up_bytes_us);
     }
     for (int rank = 0; rank < ranks; ++rank) {
       const int node = rank / fabric.ranks_per_node, local = rank % fabric.ranks_per_node;

@@ -230,6 +230,7 @@ void conclude(const Job& job, const Sums& sums, Simulation& result) {
   result.host_syncs = sums.host_syncs;
   result.critical = sums.critical.by_origin;
   result.critical_use = sums.critical.by_use;
+  result.critical_parts = sums.critical.parts;
   if (const KindAccuracy* known = accuracy_of(job.hardware.accuracy, job.plan.scenario)) {
     const bool in_width = known->with_assumed && known->kind == accuracy_kind(job.plan.scenario);
     const double assumed_share = in_width ? 0 : result.critical.share(Origin::assumed);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "algorithms/core/list.hpp"
+#include "cli/advise/other_machines.hpp"
 #include "cli/files/hardware_file.hpp"
 #include "cli/files/model_file.hpp"
 #include "cli/files/scenario_file.hpp"
@@ -225,6 +226,7 @@ Question question_of(const Arguments& arguments) {
   } catch (const HardwareError& error) {
     throw InputError("--gpus " + std::to_string(question.training.gpus) + ": " + error.what());
   }
+  question.others = next_machines(question.hardware, question.training.gpus);
   if (arguments.has("baseline")) {
     question.baseline_text = arguments.text("baseline", "");
     restrict_space(question.baseline.emplace(), "--baseline", question.baseline_text);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/files/scenario_disturbance.hpp"
 #include "cli/files/toml_table.hpp"
 #include "plan/plan.hpp"
 #include "plan/problem.hpp"
@@ -25,6 +26,7 @@ struct SimulateSettings {
   std::int64_t run_ahead = 0;  // operations; 0: what the hardware file says
   std::int64_t iteration = 0;  // since the GPUs were idle; 0: one of many
   FlowEngineChoice engine = FlowEngineChoice::automatic;
+  Disturbance disturbance;
 };
 
 // Machines by hardware file and what --set changes of it.
