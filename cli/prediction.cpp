@@ -111,6 +111,7 @@ SimulateOptions options_of(const ScenarioFile& file) {
   options.cuda_graph = file.simulate.cuda_graph;
   options.run_ahead = file.simulate.run_ahead;
   options.iteration = file.simulate.iteration;
+  options.engine = file.simulate.engine;
   return options;
 }
 

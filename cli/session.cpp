@@ -101,6 +101,9 @@ std::vector<ScenarioSection> sections_of(const ScenarioFile& file) {
   simulate.settings.emplace_back("collective_model", file.simulate.stepwise ? "stepwise" : "curve");
   simulate.settings.emplace_back("cuda_graph", file.simulate.cuda_graph);
   if (file.simulate.run_ahead > 0) simulate.settings.emplace_back("run_ahead", file.simulate.run_ahead);
+  if (file.simulate.engine != FlowEngineChoice::automatic)
+    simulate.settings.emplace_back("engine",
+                                   file.simulate.engine == FlowEngineChoice::simgrid ? "simgrid" : "native");
   if (file.simulate.iteration > 0) simulate.settings.emplace_back("iteration", file.simulate.iteration);
   std::vector<ScenarioSection> sections{std::move(simulate)};
   if (!file.hardware_given.empty()) {

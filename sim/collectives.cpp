@@ -81,7 +81,7 @@ void Engine::begin_collective(std::uint32_t slot) {
   estimate.seconds += slowed.longer_us / us_per_s;
   if (slowed.longer_us > 0) estimate.origin = worst(estimate.origin, slowed.origin);
   for (const OpRef member : collective.members) time(member).origin = estimate.origin;
-  flows_.timer(now_us() + estimate.seconds * us_per_s, token(TokenKind::collective, 0, slot));
+  flows_->timer(now_us() + estimate.seconds * us_per_s, token(TokenKind::collective, 0, slot));
 }
 
 // Of the messages to the next member, which are as those to every other one.

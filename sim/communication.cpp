@@ -121,7 +121,7 @@ double Engine::prepare_port(OpRef ref, const std::array<std::uint64_t, 2>& bytes
     const std::uint64_t bytes = bytes_by_path[index_of(path)];
     if (bytes == 0) continue;
     const MessageCost& cost = message_cost(operation(ref), path, bytes);
-    flows_.set_cap(static_cast<int>(ref.rank), port(ref), path == Path::intra ? 0 : 1, cost.cap_bytes_us);
+    flows_->set_cap(static_cast<int>(ref.rank), port(ref), path == Path::intra ? 0 : 1, cost.cap_bytes_us);
     startup_us = std::max(startup_us, cost.startup_us);
     lane(ref).sent_origin = worst(lane(ref).sent_origin, cost.origin);
   }
@@ -277,7 +277,7 @@ void Engine::begin_transfer(const Transfer& transfer, double startup_us) {
   if (transfer.sender.rank == transfer.receiver.rank)  // to itself: a copy, read and written
     startup_us = 2 * static_cast<double>(transfer.bytes) / hardware_.gpu.copy_bytes_s * us_per_s;
   if (startup_us > 0)
-    flows_.timer(now_us() + startup_us, token(TokenKind::startup, 0, slot));
+    flows_->timer(now_us() + startup_us, token(TokenKind::startup, 0, slot));
   else
     startup_over(slot);
 }
@@ -296,7 +296,7 @@ void Engine::startup_over(std::uint32_t slot) {
   // Who goes first is decided when all that begin now are known.
   run.queue.push_back(slot);
   if (std::exchange(run.launches, true)) return;
-  flows_.timer(now_us(), token(TokenKind::launch, 0, static_cast<std::uint64_t>(&run - lane_runs_.data())));
+  flows_->timer(now_us(), token(TokenKind::launch, 0, static_cast<std::uint64_t>(&run - lane_runs_.data())));
 }
 
 Path Engine::path_of(const Transfer& transfer) const {
@@ -317,7 +317,7 @@ void Engine::launch(std::uint32_t slot) {
     LaneRun& run = lane(transfer.sender);
     run.sent_origin = worst(run.sent_origin, slowed.origin);
   }
-  flows_.flow(from, port(transfer.sender), to, fabric_.level(from, to), bytes, slot);
+  flows_->flow(from, port(transfer.sender), to, fabric_.level(from, to), bytes, slot);
 }
 
 Multiprocessors::Contention Engine::contention_of(OpRef ref, double bytes, double alone_us) {

@@ -32,32 +32,34 @@ CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin 
     result.by_origin.add(host_origin, seconds);
     result.by_use.host += seconds;
   };
-  if (recording.times.empty()) return result;
-  const auto last = std::max_element(recording.times.begin(), recording.times.end(),
-                                     [](const auto& a, const auto& b) { return a.end_s < b.end_s; });
-  const auto at_last = static_cast<std::size_t>(last - recording.times.begin());
-  std::size_t rank =
-      static_cast<std::size_t>(std::upper_bound(recording.first.begin(), recording.first.end(), at_last) -
-                               recording.first.begin() - 1);
-  std::size_t index = at_last;
-  double t = last->end_s;
+  std::size_t rank = 0, index = 0;
+  double t = -1;
+  for (std::size_t r = 0; r < recording.times.size(); ++r) {
+    for (std::size_t i = 0; i < recording.times[r].size(); ++i) {
+      if (recording.times[r][i].end_s <= t) continue;
+      t = recording.times[r][i].end_s;
+      rank = r;
+      index = i;
+    }
+  }
+  if (t < 0) return result;
   const auto by_operation = [&](double seconds) {
-    add_parts(result.by_origin, seconds, recording.times[index], recording.causes[index]);
-    result.by_use.add(plan.ranks[rank].operations[index - recording.first[rank]].kind, seconds);
+    add_parts(result.by_origin, seconds, recording.times[rank][index], recording.causes[rank][index]);
+    result.by_use.add(plan.ranks[rank].operations[index].kind, seconds);
   };
   // Everything after t is accounted for; an operation that was still running at t counts up to t.
   for (;;) {
-    const OperationTime* time = &recording.times[index];
-    const Cause* cause = &recording.causes[index];
+    const OperationTime* time = &recording.times[rank][index];
+    const Cause* cause = &recording.causes[rank][index];
     if (cause->begin_us >= 0) {
       const double begin_s = std::min(t, cause->begin_us * 1e-6);
       by_operation(t - begin_s);
       t = begin_s;
       if (cause->peer_rank >= 0) {
         rank = static_cast<std::size_t>(cause->peer_rank);
-        index = recording.first[rank] + cause->peer_operation;
-        time = &recording.times[index];
-        cause = &recording.causes[index];
+        index = cause->peer_operation;
+        time = &recording.times[rank][index];
+        cause = &recording.causes[rank][index];
       }
     }
     const double start_s = std::min(t, time->start_s);
@@ -70,8 +72,8 @@ CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin 
       by_host(t);
       return result;
     }
-    index = recording.first[rank] + before;
-    const double end_s = std::min(t, recording.times[index].end_s);
+    index = before;
+    const double end_s = std::min(t, recording.times[rank][index].end_s);
     by_host(t - end_s);
     t = end_s;
   }

@@ -37,11 +37,10 @@ struct Cause {
 // `seconds` of an operation, divided by origin. OperationTime says where most of a kernel's time is from.
 void add_parts(OriginSeconds& sum, double seconds, const OperationTime& time, const Cause& cause);
 
-// Times and causes of all operations, rank after rank; first[r] is where rank r begins.
+// Times and causes of all operations: [rank][operation].
 struct Recording {
-  std::span<const OperationTime> times;
-  std::span<const Cause> causes;
-  std::span<const std::size_t> first;
+  std::vector<std::span<OperationTime>> times;
+  std::vector<std::span<Cause>> causes;
 };
 
 // The seconds of that chain, by origin and by use; launches, issue and dependency latencies count as

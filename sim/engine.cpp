@@ -6,16 +6,26 @@
 #include <string>
 
 #include "sim/fabrics.hpp"
+#include "sim/native_flows.hpp"
+#include "sim/simgrid_flows.hpp"
 
 namespace cplab {
 namespace {
 
-std::size_t key_of(Lane lane) {
-  return static_cast<std::size_t>(lane.kind) * 256 + lane.index;
+// Operations between two calls of the function that is told of progress.
+constexpr std::int64_t told_every = 1024;
+
+std::unique_ptr<FlowEngine> make_flows(FlowEngineChoice choice, const Fabric& fabric,
+                                       FlowEngine::Handler on_timer, FlowEngine::Handler on_flow_end) {
+  if (choice == FlowEngineChoice::simgrid)
+    return std::make_unique<SimGridFlows>(fabric, std::move(on_timer), std::move(on_flow_end));
+  return std::make_unique<NativeFlows>(fabric, std::move(on_timer), std::move(on_flow_end));
 }
 
+}  // namespace
+
 // Dense numbers for the lanes that occur on any rank, in order of their key.
-std::vector<int> number_lanes(const Plan& plan) {
+std::vector<int> Engine::number_lanes(const Plan& plan) {
   std::vector<int> slots(4 * 256, -1);
   for (const RankPlan& rank : plan.ranks)
     for (const Operation& op : rank.operations) slots[key_of(op.lane)] = 0;
@@ -25,18 +35,13 @@ std::vector<int> number_lanes(const Plan& plan) {
   return slots;
 }
 
-}  // namespace
-
 Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions& options,
-               const KernelCostFunction& kernel_cost, std::span<const std::size_t> first,
-               std::span<OperationTime> times, std::span<Cause> causes)
+               const KernelCostFunction& kernel_cost, const Recording& recording)
     : plan_(plan),
       hardware_(hardware),
       options_(options),
       kernel_cost_(kernel_cost),
-      first_(first),
-      times_(times),
-      causes_(causes),
+      recording_(recording),
       run_ahead_(options.run_ahead > 0 ? options.run_ahead : hardware.host.run_ahead),
       slowdowns_(hardware),
       contentions_(hardware),
@@ -50,18 +55,15 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
             Multiprocessors(hardware.gpu.sms, reserved_sms(plan.scenario.schedule, hardware.gpu.sms),
                             slowdowns_, options.nccl_cluster)),
       wake_us_(plan.ranks.size(), std::numeric_limits<double>::infinity()),
-      flows_(
-          fabric_, [this](FlowEngine::Token t) { on_timer(t); },
+      flows_(make_flows(
+          options.engine, fabric_, [this](FlowEngine::Token t) { on_timer(t); },
           [this](FlowEngine::Token t) {
             flow_over(static_cast<std::uint32_t>(t));
             drain();
-          }) {
-  lane_of_.reserve(times.size());
+          })) {
   calls_.reserve(plan.ranks.size());
   for (const RankPlan& rank : plan.ranks) {
     calls_.emplace_back(rank, plan.scenario.problem.dtype, plan.scenario.problem.slopes);
-    for (const Operation& op : rank.operations)
-      lane_of_.push_back(static_cast<std::uint8_t>(lane_slot_[key_of(op.lane)]));
     const auto window = std::min<std::int64_t>(run_ahead_, static_cast<std::int64_t>(rank.operations.size()));
     completions_.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(1, window)));
   }
@@ -73,8 +75,8 @@ FlowEngine::Token Engine::token(TokenKind kind, std::uint64_t high, std::uint64_
 }
 
 void Engine::run() {
-  flows_.timer(0, token(TokenKind::begin, 0, 0));
-  flows_.run();
+  flows_->timer(0, token(TokenKind::begin, 0, 0));
+  flows_->run();
   if (!walk_.finished())
     throw StalledError("the plan stalls with " + std::to_string(walk_.remaining()) + " operations left:\n" +
                        walk_.blocked());
@@ -196,7 +198,7 @@ void Engine::schedule_start(OpRef ref) {
   if (at_us <= now_us())
     starts_.push_back(ref);
   else
-    flows_.timer(at_us, token(TokenKind::start, ref.rank, ref.operation));
+    flows_->timer(at_us, token(TokenKind::start, ref.rank, ref.operation));
 }
 
 // ---- device ------------------------------------------------------------------------------------------
@@ -226,7 +228,7 @@ void Engine::start_kernel(OpRef ref) {
     finish(ref);
   } else if (op.lane.kind == LaneKind::copy && op.kind == OpKind::copy) {
     tell_started(ref);
-    flows_.timer(now_us() + cost.seconds * us_per_s, token(TokenKind::local, ref.rank, ref.operation));
+    flows_->timer(now_us() + cost.seconds * us_per_s, token(TokenKind::local, ref.rank, ref.operation));
   } else {
     events_.clear();
     gpus_[ref.rank].submit_kernel(now_us(), ref.operation, op.kind, cost, events_);
@@ -257,7 +259,7 @@ void Engine::handle(std::uint32_t rank) {
   const double next_us = gpus_[rank].next_us();
   if (next_us == wake_us_[rank]) return;
   wake_us_[rank] = next_us;
-  flows_.alarm(static_cast<int>(rank), next_us, token(TokenKind::gpu, rank, 0));
+  flows_->alarm(static_cast<int>(rank), next_us, token(TokenKind::gpu, rank, 0));
 }
 
 // Its multiprocessors are placed: what waits for a start may go on.
@@ -291,7 +293,7 @@ void Engine::drain() {
       }
       ready.clear();
       walk_.complete(ref, ready);
-      if (done_ != nullptr) done_->fetch_add(1, std::memory_order_relaxed);
+      if (++done_ % told_every == 0 && tell_) tell_(done_);
       for (const OpRef next : ready) on_ready(next, ref.operation, ref.rank);
       advance_host(ref.rank);
     } else if (!resident_.empty()) {

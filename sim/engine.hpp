@@ -1,14 +1,15 @@
-// A plan under a clock: host lanes, kernels, communication. Internal to sim/; one Engine per process (see
-// flow_engine.hpp). Time in microseconds.
+// A plan under a clock: host lanes, kernels, communication. Internal to sim/. Time in microseconds.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "derive/walk.hpp"
@@ -22,14 +23,13 @@ namespace cplab {
 
 class Engine {
  public:
-  // `times` and `causes` have one entry per operation, rank after rank (first[r] is rank r's), and are
-  // filled in by run().
+  // `recording` has one entry per operation, is filled in by run() and outlives the engine, as all the
+  // others.
   Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions& options,
-         const KernelCostFunction& kernel_cost, std::span<const std::size_t> first,
-         std::span<OperationTime> times, std::span<Cause> causes);
+         const KernelCostFunction& kernel_cost, const Recording& recording);
 
-  // run() adds the operations that are done; `done` may lie in memory shared with another process.
-  void count_in(std::atomic<std::int64_t>* done) { done_ = done; }
+  // run() calls it every now and then with the number of operations that are done.
+  void on_progress(std::function<void(std::int64_t done)> tell) { tell_ = std::move(tell); }
   void run();
 
  private:
@@ -198,28 +198,27 @@ class Engine {
   LaneRun& lane(OpRef ref) {
     return lane_runs_[static_cast<std::size_t>(ref.rank) * lanes_ + static_cast<std::size_t>(port(ref))];
   }
-  int port(OpRef ref) const { return lane_of_[first_[ref.rank] + ref.operation]; }
-  OperationTime& time(OpRef ref) { return times_[first_[ref.rank] + ref.operation]; }
-  Cause& cause(OpRef ref) { return causes_[first_[ref.rank] + ref.operation]; }
-  double now_us() const { return flows_.now_us(); }
+  int port(OpRef ref) const { return lane_slot_[key_of(operation(ref).lane)]; }
+  OperationTime& time(OpRef ref) { return recording_.times[ref.rank][ref.operation]; }
+  Cause& cause(OpRef ref) { return recording_.causes[ref.rank][ref.operation]; }
+  double now_us() const { return flows_->now_us(); }
 
   const Plan& plan_;
   const Hardware& hardware_;
   const SimulateOptions options_;
   const KernelCostFunction& kernel_cost_;
   std::vector<CallConverter> calls_;  // by rank
-  std::span<const std::size_t> first_;
-  std::span<OperationTime> times_;
-  std::span<Cause> causes_;
+  const Recording& recording_;
   std::int64_t run_ahead_ = 0;
 
   Slowdowns slowdowns_;
   Contentions contentions_;
   Walk walk_;
-  std::vector<int> lane_slot_;  // by kind * 256 + index; -1: not used
+  static std::size_t key_of(Lane lane) { return static_cast<std::size_t>(lane.kind) * 256 + lane.index; }
+  static std::vector<int> number_lanes(const Plan& plan);
+  std::vector<int> lane_slot_;  // by key_of; -1: not used
   int lanes_ = 0;
   Fabric fabric_;
-  std::vector<std::uint8_t> lane_of_;  // by operation, as times_
   std::vector<Host> hosts_;
   std::vector<std::vector<Completion>>
       completions_;                 // by rank: the last run_ahead_ of them, number i at i mod
@@ -236,14 +235,15 @@ class Engine {
   const MessageCost* last_cost_ = nullptr;
   std::map<std::tuple<OpKind, Path, std::uint16_t, std::uint8_t>, int> flow_channels_;  // by group, channels
   std::vector<GroupPaths> group_paths_;
-  std::atomic<std::int64_t>* done_ = nullptr;
+  std::function<void(std::int64_t)> tell_;
+  std::int64_t done_ = 0;  // operations
 
   std::vector<Multiprocessors::Event> events_;  // scratch, as the next two
   std::vector<Match> matched_;
   std::vector<Transfer> matched_transfers_;
   // For drain(): complete; resident; to be started.
   std::deque<OpRef> finished_, resident_, starts_;
-  FlowEngine flows_;
+  std::unique_ptr<FlowEngine> flows_;
 };
 
 }  // namespace cplab

@@ -1,14 +1,10 @@
-// The flow engine: a clock, timers, and flows that share links max-min fairly. Wraps SimGrid, which appears
-// in flow_engine.cpp only. Time in microseconds, bandwidth in bytes per microsecond.
-//
-// SimGrid allows one engine per process and no change of platform once it has run: make one FlowEngine per
-// process (simulate() runs each simulation in a child process of its own).
+// A flow engine: a clock, timers, and flows that share links max-min fairly. Two of them: simgrid_flows.hpp,
+// the reference, and native_flows.hpp, the fast one. Time in microseconds, bandwidth in bytes per
+// microsecond.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <string>
 #include <vector>
 
 namespace cplab {
@@ -39,38 +35,32 @@ class FlowEngine {
  public:
   using Token = std::uint64_t;
   using Handler = std::function<void(Token)>;
+  // Events closer together than this, in microseconds, count as one instant for flows that end.
+  static constexpr double instant_us = 1e-9;
 
-  // Both handlers are called from run(), with the clock at the time of the event.
-  FlowEngine(const Fabric& fabric, Handler on_timer, Handler on_flow_end);
-  ~FlowEngine();
+  FlowEngine() = default;
+  virtual ~FlowEngine() = default;
   FlowEngine(const FlowEngine&) = delete;
   FlowEngine& operator=(const FlowEngine&) = delete;
 
-  // What SimGrid says it is configured with.
-  struct Settings {
-    std::string network_model;
-    bool cross_traffic = true;
-    double tcp_gamma = -1;
-  };
-  Settings settings() const;
-
-  double now_us() const;
-  // Fires at that time (not before now).
-  void timer(double at_us, Token token);
+  double now_us() const { return now_us_; }
+  // Fires at that time (not before now). Timers of one time fire in the order in which they were set, and
+  // before the flows that end at that time.
+  virtual void timer(double at_us, Token token) = 0;
   // The one alarm of that number (from 0, below the number of ranks): replaces what was set for it before;
   // infinity: never.
-  void alarm(int number, double at_us, Token token);
+  virtual void alarm(int number, double at_us, Token token) = 0;
   // The cap of all flows together that leave this port inside the node (level 0) or over the network (any
   // other level). To be set while none is under way.
-  void set_cap(int rank, int port, int level, double bytes_us);
+  virtual void set_cap(int rank, int port, int level, double bytes_us) = 0;
   // Starts now; bytes > 0. `to` differs from `from`.
-  void flow(int from, int port, int to, int level, std::uint64_t bytes, Token token);
-  // Until no timer and no flow is left.
-  void run();
+  virtual void flow(int from, int port, int to, int level, std::uint64_t bytes, Token token) = 0;
+  // Until no timer and no flow is left. Both handlers are called from here, with the clock at the time of the
+  // event.
+  virtual void run() = 0;
 
- private:
-  struct State;
-  std::unique_ptr<State> state_;
+ protected:
+  double now_us_ = 0;
 };
 
 }  // namespace cplab

@@ -1,5 +1,6 @@
-// One simulation per child process: SimGrid's engine, platform and clock cannot be started anew, and a fresh
-// clock gives the same bits every time. The child writes the timeline into memory shared with the parent.
+// Runs a plan in this process or, with SimGrid, in one child process a simulation: SimGrid's engine, platform
+// and clock cannot be started anew, and a fresh clock gives the same bits every time. The child writes the
+// timeline into memory shared with the parent.
 #include "sim/simulate.hpp"
 
 #include <sys/mman.h>
@@ -40,14 +41,57 @@ Band held_out_band(const KindAccuracy& known, double assumed_share, double time_
 
 namespace {
 
+struct Job {
+  const Plan& plan;
+  const Hardware& hardware;
+  const SimulateOptions& options;
+  const KernelCostFunction& kernel_cost;
+};
+
+// What a simulation says beside its timeline.
+struct Sums {
+  CriticalPath critical;
+  OriginSeconds busy;
+  std::int64_t host_syncs = 0;
+};
+
+Sums run_engine(const Job& job, const std::vector<std::span<OperationTime>>& times,
+                const std::function<void(std::int64_t)>& tell) {
+  Recording recording{times, {}};
+  std::size_t operations = 0;
+  for (const auto& rank : times) operations += rank.size();
+  std::vector<Cause> causes(operations);
+  for (std::size_t first = 0; const auto& rank : times) {
+    recording.causes.emplace_back(causes.data() + first, rank.size());
+    first += rank.size();
+  }
+  {
+    Engine engine(job.plan, job.hardware, job.options, job.kernel_cost, recording);
+    engine.on_progress(tell);
+    engine.run();
+  }
+  Sums sums;
+  sums.critical = critical_path(job.plan, recording, job.hardware.host.provenance.origin);
+  for (std::size_t r = 0; r < job.plan.ranks.size(); ++r) {
+    for (std::size_t i = 0; i < times[r].size(); ++i) {
+      const OperationTime& time = times[r][i];
+      if (job.plan.ranks[r].operations[i].kind == OpKind::host_sync)
+        ++sums.host_syncs;
+      else
+        add_parts(sums.busy, time.end_s - time.start_s - time.wait_s, time, recording.causes[r][i]);
+    }
+  }
+  return sums;
+}
+
+// ---- in a child process ------------------------------------------------------------------------------
+
 enum class Outcome : std::uint8_t { none, done, hardware_error, stalled, failed };
 
 // What the child reports beside the timeline.
 struct Report {
   Outcome outcome;
-  CriticalPath critical;
-  OriginSeconds busy;
-  std::int64_t host_syncs;
+  Sums sums;
   std::atomic<std::int64_t> done;  // operations, while it runs
   char table[64], key[192], message[4096];
 
@@ -81,32 +125,10 @@ class SharedMemory {
   void* data_;
 };
 
-struct Job {
-  const Plan& plan;
-  const Hardware& hardware;
-  const SimulateOptions& options;
-  const KernelCostFunction& kernel_cost;
-  std::vector<std::size_t> first;  // of each rank, in the flat list of operations; then their number
-};
-
-void run_in_child(const Job& job, Report& report, std::span<OperationTime> times) {
+void run_in_child(const Job& job, Report& report, const std::vector<std::span<OperationTime>>& times) {
   try {
-    std::vector<Cause> causes(times.size());
-    const std::span<const std::size_t> first(job.first.data(), job.plan.ranks.size());
-    Engine engine(job.plan, job.hardware, job.options, job.kernel_cost, first, times, causes);
-    engine.count_in(&report.done);
-    engine.run();
-    report.critical = critical_path(job.plan, {times, causes, first}, job.hardware.host.provenance.origin);
-    for (std::size_t r = 0, i = 0; r < job.plan.ranks.size(); ++r) {
-      for (const Operation& op : job.plan.ranks[r].operations) {
-        const OperationTime& time = times[i];
-        const Cause& cause = causes[i++];
-        if (op.kind == OpKind::host_sync)
-          ++report.host_syncs;
-        else
-          add_parts(report.busy, time.end_s - time.start_s - time.wait_s, time, cause);
-      }
-    }
+    report.sums = run_engine(job, times,
+                             [&](std::int64_t done) { report.done.store(done, std::memory_order_relaxed); });
     report.outcome = Outcome::done;
   } catch (const HardwareError& error) {
     Report::put(report.table, sizeof report.table, error.table);
@@ -153,32 +175,72 @@ void raise(const Report& report) {
   }
 }
 
-Simulation collect(const Job& job, const Report& report, std::span<const OperationTime> times) {
-  Simulation result;
-  result.timeline.predicted = true;
-  for (std::size_t r = 0; r < job.plan.ranks.size(); ++r) {
-    const auto own = times.subspan(job.first[r], job.first[r + 1] - job.first[r]);
-    result.timeline.ranks.emplace_back(own.begin(), own.end());
-    for (const OperationTime& time : own) result.time_s = std::max(result.time_s, time.end_s);
+Sums run_beside(const Job& job, std::size_t operations, Timeline& timeline) {
+  const SharedMemory memory(sizeof(Report) + alignof(OperationTime) + operations * sizeof(OperationTime));
+  Report* report = new (memory.data()) Report{};
+  constexpr std::size_t align = alignof(OperationTime);
+  auto* all = reinterpret_cast<OperationTime*>(memory.data() + (sizeof(Report) + align - 1) / align * align);
+  std::uninitialized_default_construct_n(all, operations);
+  std::vector<std::span<OperationTime>> times;
+  for (std::size_t first = 0; const RankPlan& rank : job.plan.ranks) {
+    times.emplace_back(all + first, rank.operations.size());
+    first += rank.operations.size();
   }
-  result.busy = report.busy;
-  result.host_syncs = report.host_syncs;
-  result.critical = report.critical.by_origin;
-  result.critical_use = report.critical.by_use;
+
+  std::fflush(nullptr);  // SimGrid flushes: what is buffered now would be written twice
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
+  if (child == 0) {
+    run_in_child(job, *report, times);
+    _exit(0);  // without the parent's destructors and buffered output
+  }
+  std::function<void()> tell;
+  if (job.options.progress) {
+    tell = [&] {
+      job.options.progress(report->done.load(std::memory_order_relaxed),
+                           static_cast<std::int64_t>(operations));
+    };
+  }
+  wait_for(child, tell);
+  raise(*report);
+  for (const auto& rank : times) timeline.ranks.emplace_back(rank.begin(), rank.end());
+  return report->sums;
+}
+
+// ------------------------------------------------------------------------------------------------------
+
+Sums run_here(const Job& job, std::size_t operations, Timeline& timeline) {
+  std::vector<std::span<OperationTime>> times;
+  timeline.ranks.reserve(job.plan.ranks.size());
+  for (const RankPlan& rank : job.plan.ranks)
+    times.emplace_back(timeline.ranks.emplace_back(rank.operations.size()));
+  std::function<void(std::int64_t)> tell;
+  if (job.options.progress)
+    tell = [&](std::int64_t done) { job.options.progress(done, static_cast<std::int64_t>(operations)); };
+  return run_engine(job, times, tell);
+}
+
+// The times and their band.
+void conclude(const Job& job, const Sums& sums, Simulation& result) {
+  for (const std::vector<OperationTime>& rank : result.timeline.ranks)
+    for (const OperationTime& time : rank) result.time_s = std::max(result.time_s, time.end_s);
+  result.busy = sums.busy;
+  result.host_syncs = sums.host_syncs;
+  result.critical = sums.critical.by_origin;
+  result.critical_use = sums.critical.by_use;
   if (const KindAccuracy* known = accuracy_of(job.hardware.accuracy, job.plan.scenario)) {
     const bool in_width = known->with_assumed && known->kind == accuracy_kind(job.plan.scenario);
     const double assumed_share = in_width ? 0 : result.critical.share(Origin::assumed);
     const Band half = held_out_band(*known, assumed_share, result.time_s, job.hardware.other_kernels);
     result.low_s = half.low * result.time_s;
     result.high_s = half.high * result.time_s;
-    return result;
+    return;
   }
   for (const Origin origin :
        {Origin::measured, Origin::interpolated, Origin::extrapolated, Origin::assumed}) {
     result.low_s += result.critical.of(origin) * band(origin).low;
     result.high_s += result.critical.of(origin) * band(origin).high;
   }
-  return result;
 }
 
 }  // namespace
@@ -188,35 +250,22 @@ Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOp
   validate(hardware);
   require_ranks(hardware, static_cast<std::int64_t>(plan.ranks.size()));
   (void)reserved_sms(plan.scenario.schedule, hardware.gpu.sms);  // throws before a process is started
-  Job job{plan, hardware, options, kernel_cost, {0}};
-  for (const RankPlan& rank : plan.ranks) job.first.push_back(job.first.back() + rank.operations.size());
-  const std::size_t operations = job.first.back();
-  if (operations == 0) return collect(job, Report{}, {});
-
-  const SharedMemory memory(sizeof(Report) + alignof(OperationTime) + operations * sizeof(OperationTime));
-  Report* report = new (memory.data()) Report{};
-  constexpr std::size_t align = alignof(OperationTime);
-  auto* times =
-      reinterpret_cast<OperationTime*>(memory.data() + (sizeof(Report) + align - 1) / align * align);
-  std::uninitialized_default_construct_n(times, operations);
-
-  std::fflush(nullptr);  // SimGrid flushes: what is buffered now would be written twice
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
-  if (child == 0) {
-    run_in_child(job, *report, {times, operations});
-    _exit(0);  // without the parent's destructors and buffered output
+  const Job job{plan, hardware, options, kernel_cost};
+  std::size_t operations = 0;
+  for (const RankPlan& rank : plan.ranks) operations += rank.operations.size();
+  Simulation result;
+  result.timeline.predicted = true;
+  if (operations == 0) {
+    result.timeline.ranks.resize(plan.ranks.size());
+    conclude(job, {}, result);
+    return result;
   }
-  std::function<void()> tell;
-  if (options.progress) {
-    tell = [&] {
-      options.progress(report->done.load(std::memory_order_relaxed), static_cast<std::int64_t>(operations));
-    };
-  }
-  wait_for(child, tell);
-  if (tell) tell();
-  raise(*report);
-  return collect(job, *report, {times, operations});
+  const bool beside = options.engine == FlowEngineChoice::simgrid;
+  const Sums sums = (beside ? run_beside : run_here)(job, operations, result.timeline);
+  if (options.progress)
+    options.progress(static_cast<std::int64_t>(operations), static_cast<std::int64_t>(operations));
+  conclude(job, sums, result);
+  return result;
 }
 
 Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options) {

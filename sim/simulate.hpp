@@ -17,6 +17,11 @@ namespace cplab {
 // its bytes do not share links. stepwise: rounds of point-to-point flows, always labelled extrapolated.
 enum class CollectiveModel : std::uint8_t { curve, stepwise };
 
+// Who shares the links among flows; both say the same to rounding. simgrid: the reference, in a child
+// process, since it has one engine per process, which keeps its platform and its clock. native: in this
+// process, never slower. automatic: native.
+enum class FlowEngineChoice : std::uint8_t { automatic, simgrid, native };
+
 struct SimulateOptions {
   CollectiveModel collective_model = CollectiveModel::curve;
   bool cuda_graph = false;
@@ -27,6 +32,7 @@ struct SimulateOptions {
   // NCCL's kernels come in clusters of so many thread blocks where their channels are a multiple of it; 1:
   // not, as the executor makes its communicators. NCCL's own choice on Hopper is 4.
   int nccl_cluster = 1;
+  FlowEngineChoice engine = FlowEngineChoice::automatic;
   // Called every now and then, and at the end, with the operations done and all of them.
   std::function<void(std::int64_t done, std::int64_t all)> progress = {};
 };
@@ -74,9 +80,9 @@ struct StalledError : std::runtime_error {
 };
 
 // Simulates the plan; ranks fill the nodes in order. The same arguments give the same bits, run after run.
-// Works in a child process (SimGrid has one engine per process, which keeps its platform and its clock): may
-// be called any number of times; what `kernel_cost` changes in memory is lost. Throws HardwareError
-// (validate, require_ranks, a table missing), ScenarioError (reserved_sms not in 0 .. sms - 1), StalledError,
+// May be called any number of times, from several threads as far as their `kernel_cost` may. With SimGrid it
+// works in a child process: what `kernel_cost` changes in memory is lost. Throws HardwareError (validate,
+// require_ranks, a table missing), ScenarioError (reserved_sms not in 0 .. sms - 1), StalledError,
 // std::runtime_error (no child process).
 Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options,
                     const KernelCostFunction& kernel_cost);

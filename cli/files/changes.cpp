@@ -108,7 +108,7 @@ const std::vector<std::string>& legal_keys(std::string_view section) {
         "value_size", "dtype", "format",   "mask",    "window",         "scale",   "max_logit", "slopes",
         "transition", "bias",  "keep",     "top_k",   "block",          "softcap", "direction"}},
       {"parallel", {"ranks", "replicas", "groups", "algorithm", "placement", "homes"}},
-      {"simulate", {"collective_model", "cuda_graph", "run_ahead", "iteration"}},
+      {"simulate", {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine"}},
       {"hardware", {"file"}}};
   static const std::vector<std::string> none;
   const auto found = keys.find(section);

@@ -204,6 +204,8 @@ SimulateSettings read_simulate(const Table& table) {
   settings.cuda_graph = table.flag("cuda_graph", false);
   if (table.has("run_ahead")) settings.run_ahead = size(table, "run_ahead", std::int64_t{1} << 31);
   if (table.has("iteration")) settings.iteration = size(table, "iteration", std::int64_t{1} << 31);
+  const std::size_t engine = word(table, "engine", {"auto", "simgrid", "native"}, "auto");
+  settings.engine = static_cast<FlowEngineChoice>(engine);
   return settings;
 }
 

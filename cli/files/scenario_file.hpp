@@ -15,6 +15,7 @@
 #include "plan/problem.hpp"
 #include "report/results.hpp"
 #include "sim/hardware.hpp"
+#include "sim/simulate.hpp"
 
 namespace cplab {
 
@@ -23,6 +24,7 @@ struct SimulateSettings {
   bool cuda_graph = false;
   std::int64_t run_ahead = 0;  // operations; 0: what the hardware file says
   std::int64_t iteration = 0;  // since the GPUs were idle; 0: one of many
+  FlowEngineChoice engine = FlowEngineChoice::automatic;
 };
 
 // Machines by hardware file and what --set changes of it.
