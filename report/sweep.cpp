@@ -216,13 +216,28 @@ void write_csv(std::ostream& out, const SweepReport& report) {
       header.push_back(keys.substr(at, end - at));
       at = end + 2;
     }
-  for (const char* column :
-       {"algorithm",          "placement",          "machine",             "gpu",
-        "time_s",             "low_s",              "high_s",              "exposed_wait_s",
-        "exposed_transfer_s", "peak_bytes",         "peak_rank",           "capacity_bytes",
-        "fixed_bytes",        "fits",               "headroom_bytes",      "messages",
-        "host_syncs",         "measured",           "interpolated",        "extrapolated",
-        "assumed",            "placement_padding_tokens"})
+  for (const char* column : {"algorithm",
+                             "placement",
+                             "machine",
+                             "gpu",
+                             "time_s",
+                             "low_s",
+                             "high_s",
+                             "exposed_wait_s",
+                             "exposed_transfer_s",
+                             "peak_bytes",
+                             "peak_rank",
+                             "capacity_bytes",
+                             "fixed_bytes",
+                             "fits",
+                             "headroom_bytes",
+                             "messages",
+                             "host_syncs",
+                             "measured",
+                             "interpolated",
+                             "extrapolated",
+                             "assumed",
+                             "placement_padding_tokens"})
     header.emplace_back(column);
   write_csv_row(out, header);
   for (const SweepPoint& p : report.points) {
@@ -231,11 +246,10 @@ void write_csv(std::ostream& out, const SweepReport& report) {
     row.insert(row.end(), {p.algorithm, p.placement, p.machine, p.gpu});
     for (const double seconds : {p.time_s, p.low_s, p.high_s, p.exposed_wait_s, p.exposed_transfer_s})
       row.push_back(fmt::format("{}", seconds));
-    row.insert(row.end(),
-               {std::to_string(p.peak_bytes), std::to_string(p.peak_rank), std::to_string(p.fit.capacity_bytes),
-                std::to_string(p.fit.fixed_bytes), p.fit.fits ? "true" : "false",
-                std::to_string(p.fit.headroom_bytes), std::to_string(p.messages),
-                std::to_string(p.host_syncs)});
+    row.insert(row.end(), {std::to_string(p.peak_bytes), std::to_string(p.peak_rank),
+                           std::to_string(p.fit.capacity_bytes), std::to_string(p.fit.fixed_bytes),
+                           p.fit.fits ? "true" : "false", std::to_string(p.fit.headroom_bytes),
+                           std::to_string(p.messages), std::to_string(p.host_syncs)});
     for (const double share :
          {p.origins.measured, p.origins.interpolated, p.origins.extrapolated, p.origins.assumed})
       row.push_back(fmt::format("{}", share));

@@ -16,7 +16,8 @@
 
 namespace cplab {
 
-using SweepKeys = std::vector<std::pair<std::string, SettingValue>>;  // ("problem.heads", 32), as the study says
+using SweepKeys =
+    std::vector<std::pair<std::string, SettingValue>>;  // ("problem.heads", 32), as the study says
 
 // simulate's totals, with its keys (report/results.hpp, SimulateReport).
 struct SweepPoint {
@@ -71,7 +72,7 @@ struct SweepStudy {
   // (keys between ", ", rows as --set would say them) of each axis.
   std::vector<std::pair<std::string, std::vector<std::string>>> vary;
   std::vector<std::string> where;
-  std::int64_t product = 0, points = 0;  // of all values; what the constraints leave
+  std::int64_t product = 0, points = 0;                        // of all values; what the constraints leave
   std::vector<std::pair<std::string, std::int64_t>> excluded;  // condition, points
 };
 
@@ -101,11 +102,12 @@ struct SweepReport {
   SweepHeader header;
   std::optional<Scenario> scenario;  // without what varies, if that is legal
   std::vector<ScenarioSection> sections;
-  std::vector<SweepPoint> points;      // by number
-  std::vector<SweepRefusal> refused;   // by number
-  std::int64_t missing = 0;            // of a merge: points of the study that no file has
-  std::vector<std::int64_t> fastest;   // numbers: for each problem the fastest that fits
-  std::vector<std::int64_t> pareto;    // numbers: for each problem, nothing that fits is both faster and smaller
+  std::vector<SweepPoint> points;     // by number
+  std::vector<SweepRefusal> refused;  // by number
+  std::int64_t missing = 0;           // of a merge: points of the study that no file has
+  std::vector<std::int64_t> fastest;  // numbers: for each problem the fastest that fits
+  std::vector<std::int64_t>
+      pareto;  // numbers: for each problem, nothing that fits is both faster and smaller
   std::vector<std::string> notes;
 };
 void write_json(std::ostream&, const SweepReport&);

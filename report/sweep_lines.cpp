@@ -65,16 +65,15 @@ SweepStudy read_study_node(const JsonNode& node) {
   study.scenario_sha256 = node.at("scenario_sha256").text();
   const JsonNode files = node.at("files");
   for (std::size_t i = 0; i < files.size(); ++i)
-    study.files.push_back({files.at(i).at("option").text(), files.at(i).at("file").text(),
-                           files.at(i).at("sha256").text()});
+    study.files.push_back(
+        {files.at(i).at("option").text(), files.at(i).at("file").text(), files.at(i).at("sha256").text()});
   study.set = texts(node.at("set"));
   study.unset = texts(node.at("unset"));
   node.at("options").members([&](const std::string& option, const JsonNode& value) {
     study.options.emplace_back(option, value.text());
   });
-  node.at("vary").members([&](const std::string& keys, const JsonNode& values) {
-    study.vary.emplace_back(keys, texts(values));
-  });
+  node.at("vary").members(
+      [&](const std::string& keys, const JsonNode& values) { study.vary.emplace_back(keys, texts(values)); });
   study.where = texts(node.at("where"));
   study.product = node.at("product").integer(0);
   study.points = node.at("points").integer(0);

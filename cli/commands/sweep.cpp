@@ -121,8 +121,8 @@ int merge(const Arguments& arguments, Console& console) {
   }
   if (!outputs.jsonl.empty()) write_sweep_lines(outputs.jsonl, merged.report);
   if (merged.report.missing > 0)
-    console.say(fmt::format("{} of {} points are missing", merged.report.missing,
-                            merged.report.header.study.points));
+    console.say(
+        fmt::format("{} of {} points are missing", merged.report.missing, merged.report.header.study.points));
   return write_results(merged.report, "", arguments, console);
 }
 
@@ -131,8 +131,9 @@ int merge(const Arguments& arguments, Console& console) {
 int command_sweep(const Arguments& arguments, Console& console) {
   if (arguments.has("merge")) return merge(arguments, console);
   if (arguments.positional().empty())
-    throw InputError("STUDY is missing: a path, - for standard input, or a name in scenarios/studies/; see "
-                     "--help");
+    throw InputError(
+        "STUDY is missing: a path, - for standard input, or a name in scenarios/studies/; see "
+        "--help");
   if (arguments.positional().size() > 1)
     throw InputError(arguments.positional()[1] + ": one argument too many; several files go with --merge");
   const Study study = read_study(arguments.positional().front());

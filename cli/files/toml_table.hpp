@@ -29,7 +29,7 @@ struct OverlayRules;
 
 // A value as it stands in the file, whatever its type.
 struct TomlValue {
-  std::string toml;  // on one line, as --set can say it
+  std::string toml;                                             // on one line, as --set can say it
   std::variant<bool, std::int64_t, double, std::string> value;  // of a list and a table: `toml`
   bool is_list = false, is_table = false;
   std::vector<TomlValue> items;  // of a list

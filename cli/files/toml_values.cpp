@@ -160,9 +160,8 @@ TomlValue value_of_node(const toml::node& node) {
 }
 
 std::string text_for_set(const std::string& text) {
-  const bool bare = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return is_word_character(c) && c != '+';
-  });
+  const bool bare = !text.empty() && std::all_of(text.begin(), text.end(),
+                                                 [](char c) { return is_word_character(c) && c != '+'; });
   std::string why;
   return bare && !one_value(text, why) ? text : quoted(text);
 }

@@ -131,6 +131,7 @@ SweepRefusal PointEvaluator::refusal(std::int64_t number, RefusalKind kind, cons
   std::string reason = reason_of(message, all, {}, study_.scenario_path);
   constexpr std::string_view set = "--set ";
   if (reason.starts_with(set)) reason.erase(0, set.size());
+  reason.erase(std::min(reason.find("; with --set "), reason.size()));  // the point says what was set
   std::optional<std::string> nearest = nearest_legal(reason);
   return {number, keys_of(number), kind, std::move(reason), std::move(nearest)};
 }

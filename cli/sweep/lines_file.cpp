@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "cli/console.hpp"
@@ -71,41 +73,63 @@ SweepLines read_sweep_lines(const std::string& path) {
   return lines;
 }
 
+void LinesFile::Descriptor::close() {
+  if (number_ >= 0) ::close(number_);
+  number_ = -1;
+}
+
 LinesFile::LinesFile(std::string path, const SweepHeader& header, std::vector<std::string>& notes)
-    : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) throw InputError(path_ + ": cannot be written: " + std::strerror(errno));
+    : path_(std::move(path)),
+      descriptor_(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  if (descriptor_.number() < 0) throw InputError(path_ + ": cannot be written: " + std::strerror(errno));
   struct stat status = {};
-  regular_ = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+  regular_ = ::fstat(descriptor_.number(), &status) == 0 && S_ISREG(status.st_mode);
   if (!regular_) {
     write(line_of(header) + "\n");
     return;
   }
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    throw EnvironmentError(path_ + ": another process writes it");
+  lock();
   SweepLines there = read_sweep_lines(path_);
-  const std::string first = line_of(header);
-  if (!there.has_header && !first.starts_with(there.torn))
-    throw InputError(path_ + ": holds something else than points of a sweep, and is not written over");
-  if (there.has_header) {
-    std::vector<std::string> differ = differences(there.header, header);
-    if (there.header.shard != header.shard)
-      differ.push_back("it is of shard " + (there.header.shard.empty() ? "1/1" : there.header.shard) +
-                       ", this is shard " + (header.shard.empty() ? "1/1" : header.shard));
-    if (!differ.empty())
-      throw InputError(fmt::format("{}: holds points of another sweep: {}; legal: another file, or none there",
-                                   path_, fmt::join(differ, "; ")));
-  }
+  require_same(there, header);
   if (!there.torn.empty()) {
     notes.push_back(fmt::format("{}: its last line was torn ({} bytes without an end) and is dropped", path_,
                                 there.torn.size()));
-    if (::ftruncate(descriptor_, static_cast<off_t>(there.whole_bytes)) != 0)
+    if (::ftruncate(descriptor_.number(), static_cast<off_t>(there.whole_bytes)) != 0)
       throw OutputError(path_ + ": cannot be written: " + std::strerror(errno));
   }
   if (there.has_header)
-    lines_.push_back(line_of(there.header));
+    take_over(std::move(there));
   else
-    add(first);
+    add(line_of(header));
+}
+
+void LinesFile::lock() const {
+  // One that was just ended may take a moment to go.
+  constexpr int tries = 20;
+  constexpr std::chrono::milliseconds pause{50};
+  for (int i = 0; ::flock(descriptor_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++i) {
+    if (i == tries) throw EnvironmentError(path_ + ": another process writes it");
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+void LinesFile::require_same(const SweepLines& there, const SweepHeader& header) const {
+  if (!there.has_header) {
+    if (!line_of(header).starts_with(there.torn))
+      throw InputError(path_ + ": holds something else than points of a sweep, and is not written over");
+    return;
+  }
+  std::vector<std::string> differ = differences(there.header, header);
+  const auto shard = [](const SweepHeader& of) { return of.shard.empty() ? std::string("1/1") : of.shard; };
+  if (shard(there.header) != shard(header))
+    differ.push_back("it is of shard " + shard(there.header) + ", this is shard " + shard(header));
+  if (!differ.empty())
+    throw InputError(fmt::format("{}: holds points of another sweep: {}; legal: another file, or none there",
+                                 path_, fmt::join(differ, "; ")));
+}
+
+void LinesFile::take_over(SweepLines there) {
+  lines_.push_back(line_of(there.header));
   std::map<std::int64_t, std::string> known;
   for (SweepPoint& point : there.points) {
     std::string line = line_of(point);
@@ -122,21 +146,9 @@ LinesFile::LinesFile(std::string path, const SweepHeader& header, std::vector<st
   }
 }
 
-LinesFile::~LinesFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-LinesFile::LinesFile(LinesFile&& other) noexcept
-    : points(std::move(other.points)),
-      refused(std::move(other.refused)),
-      path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      regular_(other.regular_),
-      lines_(std::move(other.lines_)) {}
-
 void LinesFile::write(const std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
-    const ssize_t n = ::write(descriptor_, text.data() + at, text.size() - at);
+    const ssize_t n = ::write(descriptor_.number(), text.data() + at, text.size() - at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) throw OutputError(path_ + ": cannot be written: " + std::strerror(errno));
     at += static_cast<std::size_t>(n);
@@ -144,7 +156,7 @@ void LinesFile::write(const std::string& text) {
 }
 
 void LinesFile::add(const std::string& line) {
-  if (descriptor_ < 0) return;
+  if (descriptor_.number() < 0) return;
   write(line + "\n");
   if (regular_) lines_.push_back(line);
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/sweep.hpp"
@@ -12,10 +13,10 @@ namespace cplab {
 
 struct SweepLines {
   SweepHeader header;
-  std::vector<SweepPoint> points;     // in the order of the file
+  std::vector<SweepPoint> points;  // in the order of the file
   std::vector<SweepRefusal> refused;
-  bool has_header = false;  // else the file is empty, or its header is torn
-  std::string torn;         // the last line, if it has no end
+  bool has_header = false;      // else the file is empty, or its header is torn
+  std::string torn;             // the last line, if it has no end
   std::size_t whole_bytes = 0;  // of all lines before it
 };
 
@@ -32,11 +33,6 @@ class LinesFile {
   // is cut off, with a note. Throws InputError for a file of anything else, saying what differs, or one that
   // cannot be written; JsonFileError; EnvironmentError if another process writes it.
   LinesFile(std::string path, const SweepHeader&, std::vector<std::string>& notes);
-  ~LinesFile();
-  LinesFile(const LinesFile&) = delete;
-  LinesFile& operator=(const LinesFile&) = delete;
-  LinesFile(LinesFile&& other) noexcept;
-  LinesFile& operator=(LinesFile&&) = delete;
 
   std::vector<SweepPoint> points;     // taken over
   std::vector<SweepRefusal> refused;  // the same
@@ -44,14 +40,37 @@ class LinesFile {
 
   // Each line is in the file when this returns. Throws OutputError.
   void add(const std::string& line);
+  // In a process that was made of this one: the file is this one's alone, and free when it ends.
+  void leave() { descriptor_.close(); }
   // The whole file anew, in the order of the numbers, if it is in another order. Throws OutputError.
   void end(const SweepReport&);
 
  private:
+  class Descriptor {
+   public:
+    Descriptor() = default;
+    explicit Descriptor(int number) : number_(number) {}
+    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+      std::swap(number_, other.number_);
+      return *this;
+    }
+    ~Descriptor() { close(); }
+    void close();
+    int number() const { return number_; }
+
+   private:
+    int number_ = -1;
+  };
+
+  void lock() const;
+  // Throws InputError if what the file holds is not of this sweep.
+  void require_same(const SweepLines& there, const SweepHeader&) const;
+  void take_over(SweepLines there);
   void write(const std::string& text);
 
   std::string path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   bool regular_ = false;
   std::vector<std::string> lines_;  // what it holds now
 };

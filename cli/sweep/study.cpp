@@ -223,7 +223,8 @@ Study parse_study(const std::string& text, const std::string& path) {
   const std::vector<std::string> names = root.keys();
   for (const std::string& section : sections())
     if (std::ranges::find(names, section) != names.end())
-      root.fail(section, "this is a scenario; a study has [vary] and names its scenario (scenario = \"NAME\")");
+      root.fail(section,
+                "this is a scenario; a study has [vary] and names its scenario (scenario = \"NAME\")");
   Study study;
   study.path = study.given = path;
   if (root.kind(inside) == Table::Kind::table) {

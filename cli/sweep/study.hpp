@@ -1,6 +1,7 @@
 // A study: one scenario, and which of its keys take which values. Read from TOML; docs/16-sweep.md shows one.
 //
-//   scenario = "ring"                   a path, relative to the study or the current folder, or a shipped name;
+//   scenario = "ring"                   a path, relative to the study or the current folder, or a shipped
+//   name;
 //                                       or sections [scenario.problem], [scenario.parallel], ...
 //   where = "..."                       a condition (expression.hpp), or a list of them
 //   shard = "1/4"                       also --shard
@@ -50,7 +51,8 @@ struct StudyConstraint {
   std::string place;  // "FILE:LINE: constraint[0].where"
 };
 
-// Points whose place leaves `index` when divided by `count`: 0/4 to 3/4 are all of them, and so are 1/4 to 4/4.
+// Points whose place leaves `index` when divided by `count`: 0/4 to 3/4 are all of them, and so are 1/4 to
+// 4/4.
 struct Shard {
   std::int64_t index = 0, count = 1;
   bool has(std::int64_t number) const { return number % count == index % count; }
@@ -60,9 +62,9 @@ struct Shard {
 std::optional<Shard> parse_shard(const std::string& text);
 
 struct Study {
-  std::string path;        // of the study
-  std::string given;       // as it was named
-  std::string scenario;    // as the study names it; empty: it stands in the study
+  std::string path;      // of the study
+  std::string given;     // as it was named
+  std::string scenario;  // as the study names it; empty: it stands in the study
   std::string scenario_path;
   std::string scenario_text;  // what that file held
   std::vector<StudyAxis> axes;

@@ -88,7 +88,8 @@ StudyPoints::StudyPoints(const Study& study, const std::vector<std::string>& cha
                        " points; legal: fewer values, or several studies");
     product_ *= rows;
   }
-  for (const StudyConstraint& constraint : constraints_) excluded_.emplace_back(condition_text(constraint), 0);
+  for (const StudyConstraint& constraint : constraints_)
+    excluded_.emplace_back(condition_text(constraint), 0);
   const FixedValues others(study.table(), changes);
   const Fixed fixed = [&](const std::string& key, const Expression::Lookup& all) {
     return others.of(key, all);

@@ -8,9 +8,9 @@
 
 namespace cplab {
 
-// The values of a table with from, to, and times or step: from `from` on, never beyond `to`. Whole numbers and
-// sizes ("8K") give whole numbers; other numbers with a unit, the same on both sides ("100Gb/s"), keep it.
-// Throws InputError.
+// The values of a table with from, to, and times or step: from `from` on, never beyond `to`. Whole numbers
+// and sizes ("8K") give whole numbers; other numbers with a unit, the same on both sides ("100Gb/s"), keep
+// it. Throws InputError.
 std::vector<StudyValue> range_values(const Table&);
 
 }  // namespace cplab

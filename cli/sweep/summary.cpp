@@ -97,8 +97,7 @@ class Tables {
   void table(const std::vector<std::int64_t>& numbers, bool mark) {
     const std::size_t rows = std::min(numbers.size(), most_rows);
     double longest_s = 0;
-    for (std::size_t r = 0; r < rows; ++r)
-      longest_s = std::max(longest_s, by_number_.at(numbers[r])->time_s);
+    for (std::size_t r = 0; r < rows; ++r) longest_s = std::max(longest_s, by_number_.at(numbers[r])->time_s);
     const TimeUnit unit = time_unit(longest_s);
     std::vector<Column> columns{{"point", ""}};
     for (const auto& [key, shown] : columns_) columns.push_back({shown, "", Align::left});

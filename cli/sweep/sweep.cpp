@@ -134,7 +134,7 @@ std::string line_of(const SweepOutcome& outcome) {
 }
 
 void simulate_points(const std::vector<std::int64_t>& numbers, int processes, PointEvaluator& evaluator,
-                     const StudyPoints& points, Results& results) {
+                     const StudyPoints& points, LinesFile& file, Results& results) {
   const double share = memory_left() / processes;
   WorkerCalls calls;
   calls.work = [&](std::int64_t number) { return line_of(evaluator.evaluate(number)); };
@@ -144,16 +144,16 @@ void simulate_points(const std::vector<std::int64_t>& numbers, int processes, Po
     for (auto& [key, value] : points.values(number)) refusal.set.emplace_back(key, value.value);
     results.lost(std::move(refusal));
   };
-  if (processes > 1)
-    calls.begin = [share] {
-      ::setenv("CPLAB_MEMORY", std::to_string(static_cast<std::int64_t>(share)).c_str(), 1);
-    };
+  calls.begin = [&] {
+    file.leave();
+    if (processes > 1) ::setenv("CPLAB_MEMORY", std::to_string(static_cast<std::int64_t>(share)).c_str(), 1);
+  };
   work_in_processes(evaluator.grouped_by_plan(numbers), processes, calls);
   std::vector<std::int64_t> again;
   again.swap(results.again);
   if (again.empty()) return;
   results.alone();
-  calls.begin = {};
+  calls.begin = [&] { file.leave(); };
   std::ranges::sort(again);
   work_in_processes(evaluator.grouped_by_plan(again), 1, calls);
 }
@@ -185,8 +185,7 @@ SweepReport run_sweep(const Study& study, const SweepTask& task, const Arguments
   std::set<std::int64_t> known;
   for (const SweepPoint& point : report.points) known.insert(point.number);
   for (const SweepRefusal& refusal : report.refused) known.insert(refusal.number);
-  if (!known.empty())
-    console.say(fmt::format("{}: {} points are there already", task.jsonl, known.size()));
+  if (!known.empty()) console.say(fmt::format("{}: {} points are there already", task.jsonl, known.size()));
   std::vector<std::int64_t> numbers;
   for (std::int64_t number = 0; number < points.size(); ++number)
     if ((!task.shard || task.shard->has(number)) && !known.contains(number)) numbers.push_back(number);
@@ -195,7 +194,7 @@ SweepReport run_sweep(const Study& study, const SweepTask& task, const Arguments
     Progress progress(console, "simulating");
     progress.stage("simulating", std::ssize(numbers), "points", Progress::Alike::yes);
     Results results(file, report, progress, std::ssize(numbers));
-    if (!numbers.empty()) simulate_points(numbers, task.processes, evaluator, points, results);
+    if (!numbers.empty()) simulate_points(numbers, task.processes, evaluator, points, file, results);
     progress.end();
   }
   sort_by_number(report);
@@ -228,8 +227,8 @@ SweepMerge merge_sweeps(const std::vector<std::string>& paths) {
       first = &path;
       report.header = file.header;
     } else if (const auto differ = differences(report.header, file.header); !differ.empty()) {
-      throw InputError(fmt::format("{} and {} are of different sweeps: {}", *first, path,
-                                   fmt::join(differ, "; ")));
+      throw InputError(
+          fmt::format("{} and {} are of different sweeps: {}", *first, path, fmt::join(differ, "; ")));
     } else if (report.header.shard != file.header.shard) {
       report.header.shard.clear();
     }
@@ -237,8 +236,7 @@ SweepMerge merge_sweeps(const std::vector<std::string>& paths) {
       if (once(point.number, line_of(point), path)) points.emplace(point.number, std::move(point));
     // Where one machine had too little memory, another may have had enough.
     for (SweepRefusal& refusal : file.refused)
-      if (refusal.kind != RefusalKind::input ||
-          once(refusal.number, cplab::line_of(refusal), path))
+      if (refusal.kind != RefusalKind::input || once(refusal.number, cplab::line_of(refusal), path))
         refused.emplace(refusal.number, std::move(refusal));
   }
   for (auto& [number, point] : points) report.points.push_back(std::move(point));

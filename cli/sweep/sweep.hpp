@@ -17,8 +17,8 @@ struct SweepTask {
   int processes = 1;
 };
 
-// Throws InputError for a study whose scenario or machine cannot be read, or a file of lines of another study;
-// what is wrong with single points is in `refused`.
+// Throws InputError for a study whose scenario or machine cannot be read, or a file of lines of another
+// study; what is wrong with single points is in `refused`.
 SweepReport run_sweep(const Study&, const SweepTask&, const Arguments&, Console&);
 
 struct SweepMerge {

@@ -188,7 +188,8 @@ class Pool {
     const int status = reap(worker);
     std::string why = "ended with code " + std::to_string(WEXITSTATUS(status));
     if (WIFSIGNALED(status))
-      why = "was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")";
+      why = "was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) +
+            ")";
     start(worker);
     give(worker);
     calls_.lost(number, "the process that simulated it " + why);
