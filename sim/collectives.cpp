@@ -109,7 +109,7 @@ bool Engine::is_whole(const Operation& op) const {
 }
 
 double Engine::carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points,
-                                 bool& in_pieces) const {
+                                 bool& in_pieces) {
   if (collective.kind != OpKind::all_gather && collective.kind != OpKind::all_to_all) return 0;
   if (is_whole(operation(collective.trigger))) return 0;
   double longest_us = 0, local_us = 0;
@@ -122,60 +122,61 @@ double Engine::carried_longer_us(const Collective& collective, const std::vector
   return longest_us + local_us;
 }
 
-std::uint64_t Engine::operand_bytes(const RankPlan& rank, const Operation& op) const {
+std::uint64_t Engine::operand_bytes(const RankPlan& rank, const Operation& op) {
   std::uint64_t sum = 0;
-  for (const Access& access : rank.reads(op))
-    sum +=
-        static_cast<std::uint64_t>(view_bytes(rank, rank.views[access.view], plan_.scenario.problem.dtype));
+  for (const Access& access : rank.reads(op)) sum += bytes_of(rank, access.view);
   return sum;
 }
 
-double Engine::sent_bytes(const RankPlan& rank, const Operation& op) const {
+double Engine::sent_bytes(const RankPlan& rank, const Operation& op) {
   const std::size_t n = plan_.groups[op.group].ranks.size();
   if (op.kind == OpKind::all_reduce)
     return wire_bytes_of_all_reduce(n, static_cast<double>(operand_bytes(rank, op)));
   std::uint64_t sum = 0;
   for (const Part& part : rank.parts_of(op))
-    if (part.send && part.peer != rank.rank)
-      sum +=
-          static_cast<std::uint64_t>(view_bytes(rank, rank.views[part.view], plan_.scenario.problem.dtype));
+    if (part.send && part.peer != rank.rank) sum += bytes_of(rank, part.view);
   return static_cast<double>(sum);
 }
 
-// What goes from each member to each other one, in bytes: the sum of their parts.
-void Engine::measure(Collective& collective) const {
+// What goes from the member to each other one, in bytes: the sum of their parts.
+void Engine::measure_row(const Collective& collective, std::size_t member, std::vector<std::uint64_t>& row) {
+  const std::size_t n = collective.members.size();
+  // Without a ring every member sums its share of all operands and gives the result to every other.
+  const bool reduces = collective.kind == OpKind::all_reduce;
+  row.assign(n, reduces ? (2 * collective.operand + n - 1) / n : 0);
+  row[member] = 0;
+  if (reduces) return;
+  const RankPlan& rank = plan_.ranks[collective.members[member].rank];
+  for (const Part& part : rank.parts_of(operation(collective.members[member])))
+    if (part.send && part.peer != rank.rank)
+      row[collective.position[static_cast<std::size_t>(part.peer)]] += bytes_of(rank, part.view);
+}
+
+void Engine::measure(Collective& collective) {
   const std::size_t n = collective.members.size();
   if (collective.kind == OpKind::barrier) return;
-  collective.pairs.assign(n * n, 0);
   if (collective.kind == OpKind::all_reduce) {
     collective.operand = operand_bytes(plan_.ranks[collective.trigger.rank], operation(collective.trigger));
     collective.most = wire_bytes_of_all_reduce(n, static_cast<double>(collective.operand));
-    // Without a ring every member sums its share of all operands and gives the result to every other.
-    for (std::size_t from = 0; from < n; ++from)
-      for (std::size_t to = 0; to < n; ++to)
-        if (from != to) collective.pairs[from * n + to] = (2 * collective.operand + n - 1) / n;
     return;
   }
-  std::vector<std::size_t> position(plan_.ranks.size());
-  for (std::size_t m = 0; m < n; ++m) position[collective.members[m].rank] = m;
+  collective.position.resize(plan_.ranks.size());
+  for (std::uint32_t m = 0; m < n; ++m) collective.position[collective.members[m].rank] = m;
+  std::vector<std::uint64_t> row, received(n, 0);
   for (std::size_t m = 0; m < n; ++m) {
-    const RankPlan& rank = plan_.ranks[collective.members[m].rank];
-    for (const Part& part : rank.parts_of(operation(collective.members[m]))) {
-      if (!part.send || part.peer == rank.rank) continue;
-      collective.pairs[m * n + position[static_cast<std::size_t>(part.peer)]] +=
-          static_cast<std::uint64_t>(view_bytes(rank, rank.views[part.view], plan_.scenario.problem.dtype));
-    }
-  }
-  for (std::size_t m = 0; m < n; ++m) {
-    std::uint64_t sent = 0, received = 0;
+    measure_row(collective, m, row);
+    if (m == 0) collective.each = row[1];
+    std::uint64_t sent = 0;
     for (std::size_t peer = 0; peer < n; ++peer) {
       if (peer == m) continue;
-      sent += collective.pairs[m * n + peer];
-      received += collective.pairs[peer * n + m];
-      if (collective.pairs[m * n + peer] != collective.pairs[1]) collective.even = false;
+      sent += row[peer];
+      received[peer] += row[peer];
+      if (row[peer] != collective.each) collective.even = false;
     }
-    collective.most = std::max(collective.most, static_cast<double>(std::max(sent, received)));
+    collective.most = std::max(collective.most, static_cast<double>(sent));
   }
+  for (const std::uint64_t bytes : received)
+    collective.most = std::max(collective.most, static_cast<double>(bytes));
 }
 
 // NCCL has rings for equal parts only, and copy engines none.
@@ -196,13 +197,11 @@ void Engine::begin_stepwise(std::uint32_t slot) {
     begin_pairs(slot);
 }
 
-// The start-up of what the member sends, by path.
-double Engine::prepare_member(Collective& collective, OpRef member,
-                              const std::array<std::uint64_t, 2>& bytes) {
-  const double startup_us = prepare_port(member, bytes);
-  for (const OpRef other : collective.members)
-    time(other).origin = worst(time(other).origin, worst(lane(member).sent_origin, Origin::extrapolated));
-  return startup_us;
+// What a member sends is worth no more than a guess, and all members wait for it.
+void Engine::note_origin(const Collective& collective) {
+  Origin sent = Origin::extrapolated;
+  for (const OpRef member : collective.members) sent = worst(sent, lane(member).sent_origin);
+  for (const OpRef member : collective.members) time(member).origin = worst(time(member).origin, sent);
 }
 
 void Engine::begin_collective_transfer(std::uint32_t slot, std::uint32_t from, std::uint32_t to,
@@ -221,15 +220,20 @@ void Engine::begin_collective_transfer(std::uint32_t slot, std::uint32_t from, s
 // ---- in pairs: as an exchange of all members with all others -------------------------------------------
 
 void Engine::begin_pairs(std::uint32_t slot) {
-  Collective& collective = collectives_[slot];
-  const std::size_t n = collective.members.size();
-  for (const std::uint64_t bytes : collective.pairs) collective.left += bytes > 0;
+  const std::size_t n = collectives_[slot].members.size();
+  std::vector<std::uint64_t> row;
+  // All that is under way, before the first of it can end.
+  for (std::size_t m = 0; m < n; ++m) {
+    measure_row(collectives_[slot], m, row);
+    collectives_[slot].left += n - static_cast<std::size_t>(std::count(row.begin(), row.end(), 0));
+  }
   for (std::uint32_t m = 0; m < n; ++m) {
+    Collective& collective = collectives_[slot];
+    measure_row(collective, m, row);
     std::array<std::uint64_t, 2> bytes{};
     for (std::size_t to = 0; to < n; ++to)
-      bytes[static_cast<std::size_t>(path_of(collective.members[m], collective.members[to]))] +=
-          collective.pairs[m * n + to];
-    double startup_us = prepare_member(collective, collective.members[m], bytes);
+      bytes[static_cast<std::size_t>(path_of(collective.members[m], collective.members[to]))] += row[to];
+    double startup_us = prepare_port(collective.members[m], bytes);
     const Operation& op = operation(collective.members[m]);
     if ((collective.kind == OpKind::all_gather || collective.kind == OpKind::all_to_all) && !is_whole(op)) {
       const MessageChoice choice = find_flow(
@@ -240,10 +244,10 @@ void Engine::begin_pairs(std::uint32_t slot) {
     }
     for (std::size_t distance = 1; distance < n; ++distance) {
       const auto to = static_cast<std::uint32_t>((m + distance) % n);
-      if (const std::uint64_t size = collective.pairs[m * n + to]; size > 0)
-        begin_collective_transfer(slot, m, to, size, startup_us);
+      if (row[to] > 0) begin_collective_transfer(slot, m, to, row[to], startup_us);
     }
   }
+  note_origin(collectives_[slot]);
 }
 
 // ---- in rings ------------------------------------------------------------------------------------------
@@ -290,7 +294,7 @@ void Engine::begin_rings(std::uint32_t slot) {
   const std::size_t n = collective.members.size();
   const bool reduces_to_all = collective.kind == OpKind::all_reduce;
   const std::uint64_t passed =
-      reduces_to_all ? (2 * (n - 1) * collective.operand + n - 1) / n : (n - 1) * collective.pairs[1];
+      reduces_to_all ? (2 * (n - 1) * collective.operand + n - 1) / n : (n - 1) * collective.each;
   const auto steps = static_cast<std::uint64_t>(reduces_to_all ? 2 * (n - 1) : n - 1);
   const std::uint64_t rounds = std::min<std::uint64_t>(steps, max_rounds);
   collective.rounds = static_cast<int>(rounds);
@@ -304,8 +308,9 @@ void Engine::begin_rings(std::uint32_t slot) {
       bytes[static_cast<std::size_t>(path_of(collective.members[m], collective.members[send.to]))] +=
           send.bytes * rounds;
     // One start-up: the later rounds run inside the same kernel.
-    next_round(slot, m, prepare_member(collective, collective.members[m], bytes));
+    next_round(slot, m, prepare_port(collective.members[m], bytes));
   }
+  note_origin(collectives_[slot]);
 }
 
 void Engine::next_round(std::uint32_t slot, std::uint32_t member, double startup_us) {

@@ -1,10 +1,9 @@
 // Communication of the simulator: residency, exchanges as flows, collectives by curve or in steps.
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <set>
 #include <utility>
 
-#include "derive/pieces.hpp"
 #include "sim/engine.hpp"
 
 namespace cplab {
@@ -169,97 +168,6 @@ void Engine::leave(OpRef ref) {
 
 // ---- transfers ---------------------------------------------------------------------------------------
 
-void Engine::post_exchange(OpRef ref) {
-  const RankPlan& rank = plan_.ranks[ref.rank];
-  const Operation& op = operation(ref);
-  const DType dtype = plan_.scenario.problem.dtype;
-  std::array<std::uint64_t, 2> bytes{};
-  int sends = 0;
-  for (const Part& part : rank.parts_of(op)) {
-    if (!part.send) continue;
-    ++sends;
-    if (part.peer != rank.rank)
-      bytes[index_of(path_of(rank.rank, part.peer))] +=
-          static_cast<std::uint64_t>(view_bytes(rank, rank.views[part.view], dtype));
-  }
-  lane(ref).only_part_bytes = sends == 1 ? bytes[0] + bytes[1] : 0;
-  lane(ref).startup_us = prepare_port(ref, bytes) + local_copy_us(ref);
-
-  matched_.clear();
-  walk_.post(ref, matched_);
-  // Parts of one pair of operations that match together travel together.
-  std::vector<Transfer>& transfers = matched_transfers_;
-  transfers.clear();
-  for (const Match& match : matched_) {
-    const RankPlan& sender = plan_.ranks[match.sender.rank];
-    std::uint64_t size = lane(match.sender).only_part_bytes;
-    if (size == 0)
-      size = static_cast<std::uint64_t>(
-          view_bytes(sender, sender.views[sender.parts[match.send_part].view], dtype));
-    const auto same = std::find_if(transfers.begin(), transfers.end(), [&](const Transfer& t) {
-      return t.sender == match.sender && t.receiver == match.receiver;
-    });
-    if (same != transfers.end()) {
-      ++same->parts;
-      same->bytes += size;
-      continue;
-    }
-    Transfer transfer;
-    transfer.sender = match.sender;
-    transfer.receiver = match.receiver;
-    transfer.trigger = ref;
-    transfer.parts = 1;
-    transfer.bytes = size;
-    transfers.push_back(transfer);
-  }
-  for (const Transfer& transfer : transfers)
-    begin_transfer(transfer, lane(transfer.sender).startup_us + longer_by_us(transfer));
-}
-
-std::vector<MessagePart> Engine::parts_between(OpRef from, OpRef into) const {
-  const RankPlan &sender = plan_.ranks[from.rank], &receiver = plan_.ranks[into.rank];
-  std::vector<MessagePart> all;
-  const std::span<const Part> targets = receiver.parts_of(operation(into));
-  auto target = targets.begin();
-  for (const Part& part : sender.parts_of(operation(from))) {
-    if (!part.send || part.peer != receiver.rank) continue;
-    target = std::find_if(target, targets.end(),
-                          [&](const Part& each) { return !each.send && each.peer == sender.rank; });
-    if (target == targets.end()) break;
-    all.push_back({&sender, &sender.views[part.view], &receiver, &receiver.views[target->view]});
-    ++target;
-  }
-  return all;
-}
-
-double Engine::local_copy_us(OpRef ref) const {
-  const RankPlan& rank = plan_.ranks[ref.rank];
-  const DType nominal = plan_.scenario.problem.dtype;
-  std::int64_t bytes = 0;
-  for (const Part& part : rank.parts_of(operation(ref)))
-    if (part.send && part.peer == rank.rank) bytes += view_bytes(rank, rank.views[part.view], nominal);
-  if (bytes == 0) return 0;
-  const GpuSpec& gpu = hardware_.gpu;
-  return (2 * static_cast<double>(bytes) / gpu.copy_bytes_s + gpu.least_kernel_s) * us_per_s;
-}
-
-double Engine::longer_by_us(const Transfer& transfer) const {
-  if (transfer.sender.rank == transfer.receiver.rank) return 0;
-  const DType nominal = plan_.scenario.problem.dtype;
-  const std::vector<MessagePart> parts = parts_between(transfer.sender, transfer.receiver);
-  if (parts.size() == 1 && count_contiguous_pieces(*parts[0].from, *parts[0].source, nominal) == 1 &&
-      count_contiguous_pieces(*parts[0].into, *parts[0].target, nominal) == 1)
-    return 0;
-  const Operation& op = operation(transfer.sender);
-  const std::vector<double> calls = call_bytes(parts, op.transport, nominal);
-  const MessageChoice choice =
-      find_flow(hardware_, use_of(op, path_of(transfer), static_cast<double>(transfer.bytes)));
-  const auto alone_s = [&](double bytes) {
-    return lookup(choice.table->points, bytes, Origin::measured).seconds;
-  };
-  return longer_by_s(calls, op.transport, 1, hardware_.gpu.least_kernel_s, alone_s) * us_per_s;
-}
-
 void Engine::begin_transfer(const Transfer& transfer, double startup_us) {
   std::uint32_t slot = static_cast<std::uint32_t>(transfers_.size());
   if (free_transfers_.empty()) {
@@ -294,7 +202,10 @@ void Engine::startup_over(std::uint32_t slot) {
     return;
   }
   // Who goes first is decided when all that begin now are known.
-  run.queue.push_back(slot);
+  const auto ranks = static_cast<std::uint32_t>(plan_.ranks.size());
+  std::vector<Queued>& queue = run.queues[index_of(path_of(transfer))];
+  queue.push_back({(transfer.receiver.rank + ranks - transfer.sender.rank) % ranks, slot, queued_++});
+  std::push_heap(queue.begin(), queue.end(), std::greater<>());
   if (std::exchange(run.launches, true)) return;
   flows_->timer(now_us(), token(TokenKind::launch, 0, static_cast<std::uint64_t>(&run - lane_runs_.data())));
 }
@@ -329,18 +240,11 @@ Multiprocessors::Contention Engine::contention_of(OpRef ref, double bytes, doubl
 // As many as may move. The next higher rank first, as NCCL orders the rounds of a group, so that not all send
 // to one rank at once.
 void Engine::launch_next(LaneRun& run, Path path) {
-  const auto distance = [&](std::uint32_t s) {
-    const std::uint32_t ranks = static_cast<std::uint32_t>(plan_.ranks.size());
-    return (transfers_[s].receiver.rank + ranks - transfers_[s].sender.rank) % ranks;
-  };
-  while (run.moving[index_of(path)] < max_moving) {
-    auto next = run.queue.end();
-    for (auto at = run.queue.begin(); at != run.queue.end(); ++at)
-      if (path_of(transfers_[*at]) == path && (next == run.queue.end() || distance(*at) < distance(*next)))
-        next = at;
-    if (next == run.queue.end()) return;
-    const std::uint32_t slot = *next;
-    run.queue.erase(next);
+  std::vector<Queued>& queue = run.queues[index_of(path)];
+  while (run.moving[index_of(path)] < max_moving && !queue.empty()) {
+    std::pop_heap(queue.begin(), queue.end(), std::greater<>());
+    const std::uint32_t slot = queue.back().slot;
+    queue.pop_back();
     launch(slot);
   }
 }

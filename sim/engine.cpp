@@ -54,6 +54,7 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
       gpus_(plan.ranks.size(),
             Multiprocessors(hardware.gpu.sms, reserved_sms(plan.scenario.schedule, hardware.gpu.sms),
                             slowdowns_, options.nccl_cluster)),
+      view_facts_(plan.ranks.size()),
       wake_us_(plan.ranks.size(), std::numeric_limits<double>::infinity()),
       flows_(make_flows(
           options.engine, fabric_, [this](FlowEngine::Token t) { on_timer(t); },

@@ -46,6 +46,14 @@ class Engine {
     double at_us = 0;
     std::uint32_t operation = 0;
   };
+  struct Queued {
+    std::uint32_t distance = 0;  // from the sender up to the receiver
+    std::uint32_t slot = 0;      // in transfers_
+    std::uint64_t number = 0;    // in the order of queueing
+    bool operator>(const Queued& other) const {
+      return distance != other.distance ? distance > other.distance : number > other.number;
+    }
+  };
   struct LaneRun {
     std::uint32_t ready = no_operation;  // ready and not yet started
     double ready_us = 0;
@@ -58,10 +66,10 @@ class Engine {
     double wait_us = 0;
     std::array<int, 2> moving{};  // flows under way, by path
     double startup_us = 0;
-    std::uint64_t only_part_bytes = 0;      // of an exchange that sends one part; 0: look it up
     Origin sent_origin = Origin::measured;  // of what it sends
-    std::vector<std::uint32_t> queue;       // transfers past their start-up that wait for a flow to end
-    bool launches = false;                  // the first of the queue will be launched at this instant
+    // Transfers past their start-up that wait for a flow to end, by path; heaps, the next in front.
+    std::array<std::vector<Queued>, 2> queues;
+    bool launches = false;  // the first of the queues will be launched at this instant
   };
   struct Transfer {
     OpRef sender, receiver;
@@ -71,6 +79,16 @@ class Engine {
     std::uint32_t from = 0, to = 0;
     std::uint64_t bytes = 0;
     double begin_us = 0;
+  };
+  // A transfer with its parts, a list in matched_ by next_match_.
+  struct Together {
+    Transfer transfer;
+    std::uint32_t first = 0, last = 0;
+  };
+  // What is asked of a view again and again.
+  struct ViewFacts {
+    std::int64_t bytes = -1;  // below 0: not known yet
+    std::uint8_t pieces = 0;  // 0: not known yet, 1: one, 2: more
   };
   // What one member does in every round of all rings together.
   struct RingMember {
@@ -88,14 +106,14 @@ class Engine {
     OpKind kind = OpKind::barrier;
     std::vector<OpRef> members;  // in group order
     OpRef trigger;
-    // From member to member, each the sum of its parts; by sender, then receiver. Not of all_reduce.
-    std::vector<std::uint64_t> pairs;
-    bool even = true;               // all pairs alike
-    std::uint64_t operand = 0;      // of all_reduce, bytes
-    double most = 0;                // bytes that a rank sends or receives, the largest over members
-    std::size_t left = 0;           // transfers to be completed
-    std::vector<RingMember> ring;   // empty where members trade in pairs
-    std::uint64_t round_bytes = 0;  // that a member passes on in a round
+    std::vector<std::uint32_t> position;  // of a member in the group, by rank; not of all_reduce
+    std::uint64_t each = 0;               // bytes from the first member to the second
+    bool even = true;                     // what goes from member to member: everywhere as much as that
+    std::uint64_t operand = 0;            // of all_reduce, bytes
+    double most = 0;                      // bytes that a rank sends or receives, the largest over members
+    std::size_t left = 0;                 // transfers to be completed
+    std::vector<RingMember> ring;         // empty where members trade in pairs
+    std::uint64_t round_bytes = 0;        // that a member passes on in a round
     int rounds = 0;
   };
   // A message curve taken apart for flows: time(bytes) = startup + bytes / cap.
@@ -150,14 +168,22 @@ class Engine {
   void start_communication(OpRef ref);
   void on_resident(OpRef ref);
   void leave(OpRef ref);
+
+  // ---- exchanges (exchanges.cpp) ----
   void post_exchange(OpRef ref);
+  void gather_matches(OpRef ref);
+  const ViewFacts& facts_of(const RankPlan& rank, std::uint32_t view);
+  std::uint64_t bytes_of(const RankPlan& rank, std::uint32_t view);
+  bool is_one_piece(const RankPlan& rank, std::uint32_t view);
   // The parts of one operation's messages to another, which match in their order.
   std::vector<MessagePart> parts_between(OpRef from, OpRef into) const;
+  // What the parts that an operation sends to itself take: a copy on its lane.
+  double local_copy_us(OpRef ref);
+  double longer_by_us(const Together& together);
+
+  // ---- transfers (communication.cpp) ----
   // By how much an operation's messages take longer beside what its GPU computes now.
   Multiprocessors::Contention contention_of(OpRef ref, double bytes, double alone_us);
-  // What the parts that an operation sends to itself take: a copy on its lane.
-  double local_copy_us(OpRef ref) const;
-  double longer_by_us(const Transfer& transfer) const;
   void begin_transfer(const Transfer& transfer, double startup_us);
   void startup_over(std::uint32_t slot);
   void launch_next(LaneRun& run, Path path);
@@ -171,15 +197,16 @@ class Engine {
   // ---- collectives (collectives.cpp) ----
   void meet(OpRef ref);
   void begin_collective(std::uint32_t slot);
-  std::uint64_t operand_bytes(const RankPlan& rank, const Operation& op) const;  // of all_reduce
+  std::uint64_t operand_bytes(const RankPlan& rank, const Operation& op);  // of all_reduce
   // To other ranks, over the wire, as a message table counts them.
-  double sent_bytes(const RankPlan& rank, const Operation& op) const;
-  void measure(Collective& collective) const;
+  double sent_bytes(const RankPlan& rank, const Operation& op);
+  void measure(Collective& collective);
+  void measure_row(const Collective& collective, std::size_t member, std::vector<std::uint64_t>& row);
   // Whether the machine's tables of that collective are of whole calls (MessageTable::whole).
   bool is_whole(const Operation& op) const;
   // How much longer the messages that carry the collective take than its table says of one a pair.
   double carried_longer_us(const Collective& collective, const std::vector<CurvePoint>& points,
-                           bool& in_pieces) const;
+                           bool& in_pieces);
   double member_longer_us(const Collective& collective, std::size_t member,
                           const std::vector<CurvePoint>& points, bool& by_library) const;
   bool in_rings(const Collective& collective) const;
@@ -191,7 +218,7 @@ class Engine {
   void begin_collective_transfer(std::uint32_t slot, std::uint32_t from, std::uint32_t to,
                                  std::uint64_t bytes, double startup_us);
   void collective_transfer_over(const Transfer& transfer);
-  double prepare_member(Collective& collective, OpRef member, const std::array<std::uint64_t, 2>& bytes);
+  void note_origin(const Collective& collective);
   void collective_over(std::uint32_t slot);
 
   const Operation& operation(OpRef ref) const { return plan_.ranks[ref.rank].operations[ref.operation]; }
@@ -224,9 +251,11 @@ class Engine {
       completions_;                 // by rank: the last run_ahead_ of them, number i at i mod
   std::vector<LaneRun> lane_runs_;  // by rank * lanes_ + slot
   std::vector<Multiprocessors> gpus_;
-  std::vector<double> wake_us_;  // by rank: the alarm that is set
+  std::vector<std::vector<ViewFacts>> view_facts_;  // by rank, view
+  std::vector<double> wake_us_;                     // by rank: the alarm that is set
   std::vector<Transfer> transfers_;
   std::vector<std::uint32_t> free_transfers_;
+  std::uint64_t queued_ = 0;
   std::vector<Collective> collectives_;
   std::vector<std::uint32_t> free_collectives_;
   using MessageKey = std::tuple<OpKind, Transport, Path, int, std::uint8_t, std::uint64_t>;
@@ -238,9 +267,10 @@ class Engine {
   std::function<void(std::int64_t)> tell_;
   std::int64_t done_ = 0;  // operations
 
-  std::vector<Multiprocessors::Event> events_;  // scratch, as the next two
+  std::vector<Multiprocessors::Event> events_;  // scratch, as the next three
   std::vector<Match> matched_;
-  std::vector<Transfer> matched_transfers_;
+  std::vector<std::uint32_t> next_match_;
+  std::vector<Together> together_;
   // For drain(): complete; resident; to be started.
   std::deque<OpRef> finished_, resident_, starts_;
   std::unique_ptr<FlowEngine> flows_;
