@@ -18,7 +18,7 @@ constexpr std::int64_t told_every = 1024;
 std::unique_ptr<FlowEngine> make_flows(FlowEngineChoice choice, const Fabric& fabric,
                                        FlowEngine::Handler on_timer, FlowEngine::Handler on_flow_end) {
   if (choice == FlowEngineChoice::simgrid)
-    return std::make_unique<SimGridFlows>(fabric, std::move(on_timer), std::move(on_flow_end));
+    return make_simgrid_flows(fabric, std::move(on_timer), std::move(on_flow_end));
   return std::make_unique<NativeFlows>(fabric, std::move(on_timer), std::move(on_flow_end));
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
 #include <stdexcept>
@@ -22,6 +23,22 @@
 
 namespace cplab {
 namespace s4u = simgrid::s4u;
+
+class SimGridFlows : public FlowEngine {
+ public:
+  SimGridFlows(const Fabric& fabric, Handler on_timer, Handler on_flow_end);
+  ~SimGridFlows() override;
+
+  void timer(double at_us, Token token) override;
+  void alarm(int number, double at_us, Token token) override;
+  void set_cap(int rank, int port, int level, double bytes_us) override;
+  void flow(int from, int port, int to, int level, std::uint64_t bytes, Token token) override;
+  void run() override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 struct SimGridFlows::State {
   // One port of one rank on one level: a host whose route up begins with a private link, the cap. SimGrid
@@ -227,12 +244,6 @@ SimGridFlows::~SimGridFlows() {
   (void)state_->engine.release();
 }
 
-SimGridFlows::Settings SimGridFlows::settings() const {
-  namespace config = simgrid::config;
-  return {config::get_value<std::string>("network/model"), config::get_value<bool>("network/crosstraffic"),
-          config::get_value<double>("network/TCP-gamma")};
-}
-
 void SimGridFlows::timer(double at_us, Token token) {
   state_->timers.timer(at_us, token);
   state_->arm();
@@ -305,3 +316,16 @@ void SimGridFlows::run() {
 }
 
 }  // namespace cplab
+
+extern "C" const cplab::SimGridModule cplab_simgrid_module;
+const cplab::SimGridModule cplab_simgrid_module{
+    [](const cplab::Fabric& fabric, cplab::FlowEngine::Handler on_timer,
+       cplab::FlowEngine::Handler on_flow_end) -> cplab::FlowEngine* {
+      return new cplab::SimGridFlows(fabric, std::move(on_timer), std::move(on_flow_end));
+    },
+    []() -> cplab::SimGridSettings {
+      namespace config = simgrid::config;
+      return {config::get_value<std::string>("network/model"),
+              config::get_value<bool>("network/crosstraffic"),
+              config::get_value<double>("network/TCP-gamma")};
+    }};

@@ -19,6 +19,7 @@
 
 #include "sim/clocks.hpp"
 #include "sim/engine.hpp"
+#include "sim/simgrid_flows.hpp"
 
 namespace cplab {
 
@@ -187,6 +188,7 @@ Sums run_beside(const Job& job, std::size_t operations, Timeline& timeline) {
     first += rank.operations.size();
   }
 
+  load_simgrid();        // once for all child processes
   std::fflush(nullptr);  // SimGrid flushes: what is buffered now would be written twice
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
