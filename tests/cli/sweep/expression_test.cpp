@@ -5,8 +5,11 @@
 
 #include <map>
 
+#include "tests/contains.hpp"
+
 using cplab::Expression;
 using cplab::ExpressionError;
+using cplab::testing::contains;
 
 namespace {
 
@@ -21,10 +24,6 @@ std::string error_of(const std::string& text, const std::map<std::string, Expres
     return error.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

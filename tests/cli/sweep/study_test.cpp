@@ -7,8 +7,10 @@
 #include <set>
 
 #include "cli/files/changes.hpp"
+#include "tests/contains.hpp"
 
 using namespace cplab;
+using cplab::testing::contains;
 
 namespace {
 
@@ -34,10 +36,6 @@ std::string error_of(const std::string& text, const std::vector<std::string>& ch
     return error.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The values of one axis, as --set has them.

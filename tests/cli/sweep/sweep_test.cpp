@@ -13,14 +13,12 @@
 #include "cli/sweep/study.hpp"
 #include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
 
+using cplab::testing::contains;
 using nlohmann::json;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // 2 x 3 x 2 points; of 12 heads, 8 ranks of all_to_all are none: heads are not a multiple of them.
 constexpr const char* small_study = R"(
