@@ -80,7 +80,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> table{
       {"list",
        "[KIND]",
-       "what exists: algorithms, placements, scenarios, hardware, faults, published",
+       "what exists: algorithms, placements, scenarios, hardware, faults, published, studies",
        "cplab list algorithms",
        {},
        command_list},

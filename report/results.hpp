@@ -274,6 +274,7 @@ struct ListReport {
   std::optional<std::vector<ListedFile>> hardware;
   std::optional<std::vector<ListedFault>> faults;
   std::optional<std::vector<ListedFile>> published;
+  std::optional<std::vector<ListedFile>> studies;
 };
 
 }  // namespace cplab

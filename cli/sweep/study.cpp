@@ -271,7 +271,7 @@ Study read_study(const std::string& argument) {
   std::string message = argument + ": no such study; looked for:";
   for (const fs::path& place : places) message += " " + place.string();
   const auto names = scenario_names("studies");
-  if (!names.empty()) message += clause(meant_file(argument, names)) + " Shipped: " + quoted_list(names);
+  if (!names.empty()) message += clause(meant_file(argument, names)) + " `cplab list studies` names them all";
   throw InputError(message);
 }
 

@@ -394,6 +394,7 @@ TEST_CASE("shipped studies are read, and none of their points is illegal for a m
   setenv("CPLAB_SCENARIOS", CPLAB_TEST_SCENARIOS, 1);
   const std::vector<std::string> names = cplab::scenario_names("studies");
   CHECK(!names.empty());
+  CHECK(json_of({"list", "studies"}).at("studies").size() == names.size());
   for (const std::string& name : names) {
     CAPTURE(name);
     const cplab::Study study = cplab::read_study(name);
