@@ -151,7 +151,7 @@ VariantChoice choice_of_run(const ScenarioFile& file) {
   return choice;
 }
 
-Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progress) {
+Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progress, SettingNotes settings) {
   require_machine(file);
   Hardware hardware = machine_of(file);
   hardware.choice = choice_of_run(file);
@@ -176,6 +176,7 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
       [](const auto& each) { return each.first.starts_with("node.") || each.first.starts_with("network."); });
   for (std::string& note : forecast_notes(plan, hardware, prediction.timeline, links_set))
     prediction.notes.push_back(std::move(note));
+  if (settings == SettingNotes::no) return prediction;
   if (progress && !file.hardware_overrides.empty())
     progress->stage("simulating without what was set", operation_count(plan), "operations");
   note_settings(file, plan, hardware, options_of(file), prediction);

@@ -422,6 +422,7 @@ void write_json(std::ostream& out, const ListReport& report) {
   write_list(json, "models", report.models, write_listed_model);
   write_list(json, "faults", report.faults, write_fault);
   write_list(json, "published", report.published, write_listed_file);
+  write_list(json, "studies", report.studies, write_listed_file);
   json.end_object();
 }
 

@@ -290,6 +290,7 @@ struct ListReport {
   std::optional<std::vector<ListedModel>> models;
   std::optional<std::vector<ListedFault>> faults;
   std::optional<std::vector<ListedFile>> published;
+  std::optional<std::vector<ListedFile>> studies;
 };
 
 }  // namespace cplab

@@ -222,7 +222,7 @@ void Engine::startup_over(std::uint32_t slot) {
   }
   // Who goes first is decided when all that begin now are known.
   const auto ranks = static_cast<std::uint32_t>(plan_.ranks.size());
-  std::vector<Queued>& queue = run.queues[index_of(path_of(transfer))];
+  std::vector<Queued>& queue = queues_of(run)[index_of(path_of(transfer))];
   queue.push_back({(transfer.receiver.rank + ranks - transfer.sender.rank) % ranks, slot, queued_++});
   std::push_heap(queue.begin(), queue.end(), std::greater<>());
   if (std::exchange(run.launches, true)) return;
@@ -259,7 +259,7 @@ Multiprocessors::Contention Engine::contention_of(OpRef ref, double bytes, doubl
 // As many as may move. The next higher rank first, as NCCL orders the rounds of a group, so that not all send
 // to one rank at once.
 void Engine::launch_next(LaneRun& run, Path path) {
-  std::vector<Queued>& queue = run.queues[index_of(path)];
+  std::vector<Queued>& queue = queues_of(run)[index_of(path)];
   while (run.moving[index_of(path)] < max_moving && !queue.empty()) {
     std::pop_heap(queue.begin(), queue.end(), std::greater<>());
     const std::uint32_t slot = queue.back().slot;

@@ -60,6 +60,7 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
       compute_factor_(factors_of(options.slow, plan.ranks.size(), &SlowRank::compute)),
       hosts_(plan.ranks.size()),
       lane_runs_(plan.ranks.size() * static_cast<std::size_t>(lanes_)),
+      queues_(lane_runs_.size()),
       gpus_(plan.ranks.size(),
             Multiprocessors(hardware.gpu.sms, reserved_sms(plan.scenario.schedule, hardware.gpu.sms),
                             slowdowns_, options.nccl_cluster)),

@@ -67,9 +67,7 @@ class Engine {
     std::array<int, 2> moving{};  // flows under way, by path
     double startup_us = 0;
     Origin sent_origin = Origin::measured;  // of what it sends
-    // Transfers past their start-up that wait for a flow to end, by path; heaps, the next in front.
-    std::array<std::vector<Queued>, 2> queues;
-    bool launches = false;  // the first of the queues will be launched at this instant
+    bool launches = false;                  // the first of the queues will be launched at this instant
   };
   struct Transfer {
     OpRef sender, receiver;
@@ -233,6 +231,9 @@ class Engine {
   LaneRun& lane(OpRef ref) {
     return lane_runs_[static_cast<std::size_t>(ref.rank) * lanes_ + static_cast<std::size_t>(port(ref))];
   }
+  std::array<std::vector<Queued>, 2>& queues_of(const LaneRun& run) {
+    return queues_[static_cast<std::size_t>(&run - lane_runs_.data())];
+  }
   int port(OpRef ref) const { return lane_slot_[key_of(operation(ref).lane)]; }
   OperationTime& time(OpRef ref) { return recording_.times[ref.rank][ref.operation]; }
   Cause& cause(OpRef ref) { return recording_.causes[ref.rank][ref.operation]; }
@@ -259,6 +260,8 @@ class Engine {
   std::vector<std::vector<Completion>>
       completions_;                 // by rank: the last run_ahead_ of them, number i at i mod
   std::vector<LaneRun> lane_runs_;  // by rank * lanes_ + slot
+  // Of those: transfers past their start-up that wait for a flow to end, by path; heaps, the next in front.
+  std::vector<std::array<std::vector<Queued>, 2>> queues_;
   std::vector<Multiprocessors> gpus_;
   std::vector<std::vector<ViewFacts>> view_facts_;  // by rank, view
   std::vector<double> wake_us_;                     // by rank: the alarm that is set

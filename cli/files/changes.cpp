@@ -11,6 +11,15 @@
 
 namespace cplab {
 
+std::vector<std::string> option_keys() {
+  std::vector<std::string> keys;
+  for (const Algorithm& algorithm : algorithms())
+    for (const OptionInfo& option : algorithm.options) keys.emplace_back(option.key);
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
 namespace {
 
 constexpr std::string_view taken_away = "unset ";
@@ -21,15 +30,6 @@ std::string trimmed(std::string_view text) {
   return from == std::string_view::npos
              ? ""
              : std::string(text.substr(from, text.find_last_not_of(" \t") + 1 - from));
-}
-
-std::vector<std::string> option_keys() {
-  std::vector<std::string> keys;
-  for (const Algorithm& algorithm : algorithms())
-    for (const OptionInfo& option : algorithm.options) keys.emplace_back(option.key);
-  std::sort(keys.begin(), keys.end());
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  return keys;
 }
 
 [[noreturn]] void fail_unset(const std::string& key, const std::string& message) {

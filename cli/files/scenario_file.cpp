@@ -333,6 +333,15 @@ ScenarioFile parse_scenario(const std::string& text, const std::string& file_nam
   return read_blaming_sets([&] { return Table::parse(text, file_name); }, file_name, sets, false);
 }
 
+ScenarioFile read_scenario_text(const std::string& text, const std::string& path, const std::string& inside,
+                                const std::vector<std::string>& sets) {
+  const auto open = [&] {
+    Table table = Table::parse(text, path);
+    return inside.empty() ? table : table.taken(inside);
+  };
+  return read_blaming_sets(open, path, sets, true);
+}
+
 ScenarioFile resolved_scenario(const std::string& file_name, Scenario scenario,
                                const std::vector<ScenarioSection>& sections,
                                const std::vector<std::string>& sets, const std::string& beside,

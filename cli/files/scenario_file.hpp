@@ -72,6 +72,9 @@ ScenarioFile read_scenario(const std::string& argument, const std::vector<std::s
 // The same of text that is no file; relative hardware paths are looked up in scenarios/ alone.
 ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,
                             const std::vector<std::string>& sets);
+// The same of what the file at `path` holds, or held: of its section `inside`, if that is given.
+ScenarioFile read_scenario_text(const std::string& text, const std::string& path, const std::string& inside,
+                                const std::vector<std::string>& sets);
 
 // What stands for the file of a scenario that is resolved already, of a plan or of a result: `sections` are
 // those beside problem, parallel and schedule; `sets` may change these alone. The hardware file is looked for
