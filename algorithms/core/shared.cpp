@@ -79,6 +79,7 @@ const Redistribution& Shared::redistribution(const Distribution& from, const Dis
 const std::shared_ptr<RotationOfTeam>& Shared::rotation(const Distribution& tokens, Window visible,
                                                         Travel travel, Phase phase) {
   require_kept(tokens);
+  if (travel == Travel::needed) phase = Phase::forward;  // both go the same way round
   std::shared_ptr<RotationOfTeam>& known = rotations_[{&tokens, travel, phase}];
   if (!known) known = std::make_shared<RotationOfTeam>(tokens, visible, travel, phase);
   return known;
