@@ -59,6 +59,10 @@ const Distribution& Shared::split_heads(const Distribution& tokens) {
   return made("split heads", tokens, [&] { return cplab::split_heads(tokens); });
 }
 
+const Distribution& Shared::seen(const Distribution& keys, Window visible) {
+  return made("seen", keys, [&] { return cplab::seen(keys, visible); });
+}
+
 const Redistribution& Shared::redistribution(const Distribution& from, const Distribution& to) {
   require_kept(from);
   require_kept(to);
