@@ -5,12 +5,14 @@
 #include "derive/edges.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "derive/boxes.hpp"
 #include "derive/memory.hpp"
 #include "plan/structure.hpp"
 
@@ -19,33 +21,6 @@ namespace {
 
 // One number for every lane of the rank: 1 + an operation of that lane, 0: none.
 using Clock = std::vector<std::uint32_t>;
-
-bool disjoint(std::int32_t a_begin, std::int32_t a_end, std::int32_t b_begin, std::int32_t b_end) {
-  return a_end <= b_begin || b_end <= a_begin;
-}
-
-std::int64_t last_row(const RowRange& range) {
-  return range.begin + (range.count - 1) * range.step;
-}
-
-// Two strided ranges share a row.
-bool overlap(const RowRange& a, const RowRange& b) {
-  if (a.count == 0 || b.count == 0 || last_row(a) < b.begin || last_row(b) < a.begin) return false;
-  if (a.step == 1 && b.step == 1) return true;
-  const RowRange& few = a.count <= b.count ? a : b;
-  const RowRange& many = a.count <= b.count ? b : a;
-  for (std::int64_t i = 0; i < few.count; ++i) {
-    const std::int64_t from = few.begin + i * few.step - many.begin;
-    if (from >= 0 && from % many.step == 0 && from / many.step < many.count) return true;
-  }
-  return false;
-}
-
-bool boxes_disjoint(const View& a, const View& b) {
-  return disjoint(a.slot_begin, a.slot_end, b.slot_begin, b.slot_end) ||
-         disjoint(a.head_begin, a.head_end, b.head_begin, b.head_end) ||
-         disjoint(a.width_begin, a.width_end, b.width_begin, b.width_end);
-}
 
 class Edges {
  public:
@@ -90,6 +65,7 @@ class Edges {
     for (std::uint32_t i = 0; i < plan_.operations.size(); ++i) {
       Operation& op = plan_.operations[i];
       wanted_.assign(lane_count_, 0);
+      know_lane(lane_of_[i]);
       list_uses(i, op);
       for (const std::uint32_t buffer : used_) find_conflicts(buffer);
       if (plan_.between_layers && op.phase == Phase::backward)
@@ -176,6 +152,16 @@ class Edges {
       for_each_buffer(plan_.operations[i], [&](std::uint32_t b) { last_[b][lane_of_[i]] = i + 1; });
   }
 
+  // known_: what need not be compared for an operation of that lane, because it is complete when the one
+  // before it on the lane is.
+  void know_lane(std::size_t own) {
+    if (last_on_lane_[own] > 0)
+      known_.assign(clock_of(last_on_lane_[own] - 1), clock_of(last_on_lane_[own] - 1) + lane_count_);
+    else
+      known_.assign(lane_count_, 0);
+    known_[own] = UINT32_MAX;
+  }
+
   // used_: the buffers that the operation uses; of_operation_: by buffer its views, each once.
   void list_uses(std::uint32_t i, const Operation& op) {
     for (const std::uint32_t buffer : used_) of_operation_[buffer].clear();
@@ -198,8 +184,10 @@ class Edges {
     std::size_t begin = list.uses.size();
     for (auto live = list.operations.rbegin(); live != list.operations.rend(); ++live) {
       begin -= live->count;
-      std::uint32_t& at = wanted_[lane_of_[live->operation]];
-      if (at <= live->operation && conflicts(of_operation_[buffer], *live, {&list.uses[begin], live->count}))
+      const std::size_t lane = lane_of_[live->operation];
+      std::uint32_t& at = wanted_[lane];
+      if (std::max(at, known_[lane]) <= live->operation &&
+          conflicts(of_operation_[buffer], *live, {&list.uses[begin], live->count}))
         at = live->operation + 1;
     }
     for (const std::uint32_t other : slab_[buffer]) {
@@ -264,23 +252,41 @@ class Edges {
     }
     const Live now = around(i, uses);
     LiveList& list = live_[buffer];
+    const auto place = [&](std::size_t use) { return list.uses.begin() + static_cast<std::ptrdiff_t>(use); };
     std::size_t kept = 0, at = 0, kept_operations = 0;
     for (Live& live : list.operations) {
       const std::size_t first = kept;
-      const bool apart = boxes_disjoint(live.around, now.around);
+      // Of many uses some may stay that could go; what is dropped whole is.
+      const bool apart = boxes_disjoint(live.around, now.around) ||
+                         (live.count > few_uses * uses.size() && !is_around(now, live));
       const bool same_lane = lane_of_[live.operation] == lane_of_[i];
-      for (const std::size_t end = at + live.count; at < end; ++at) {
+      const std::size_t end = at + live.count;
+      if (apart) {
+        if (kept < at) std::copy(place(at), place(end), place(kept));
+        kept += live.count;
+        at = end;
+      }
+      for (; at < end; ++at) {
         const Use old = list.uses[at];
         const bool read_again = !old.write && same_lane && read_[old.view] == i + 1;
-        if (apart || !(read_again || is_covered(old.view, i, uses, all_rows))) list.uses[kept++] = old;
+        if (!read_again && !is_covered(old.view, i, uses, all_rows)) list.uses[kept++] = old;
       }
       live.count = static_cast<std::uint32_t>(kept - first);
-      if (live.count > 0) list.operations[kept_operations++] = live;
+      if (live.count == 0) continue;
+      if (&list.operations[kept_operations] != &live) list.operations[kept_operations] = live;
+      ++kept_operations;
     }
     list.uses.resize(kept);
     list.operations.resize(kept_operations);
     list.uses.insert(list.uses.end(), uses.begin(), uses.end());
     list.operations.push_back(now);
+  }
+
+  static bool is_around(const Live& a, const Live& b) {
+    const View &x = a.around, &y = b.around;
+    return x.slot_begin <= y.slot_begin && y.slot_end <= x.slot_end && x.head_begin <= y.head_begin &&
+           y.head_end <= x.head_end && x.width_begin <= y.width_begin && y.width_end <= x.width_end &&
+           a.rows.first <= b.rows.first && b.rows.last <= a.rows.last;
   }
 
   // By one of these writes of operation i; `all_rows`: some have all rows of the buffer.
@@ -350,7 +356,7 @@ class Edges {
     for (const RowRange& range : a) {
       while (first < b.size() && reached[first] < range.begin) ++first;
       for (std::size_t j = first; j < b.size() && b[j].begin <= last_row(range); ++j)
-        if (overlap(range, b[j])) return true;
+        if (ranges_meet(range, b[j])) return true;
     }
     return false;
   }
@@ -404,7 +410,9 @@ class Edges {
   std::vector<Clock> reuse_;                      // by buffer
   std::vector<Clock> last_;  // by buffer: 1 + the last operation of each lane that touches it
   Clock forward_end_;        // by lane: 1 + the last operation of the forward
-  Clock wanted_, clock_;     // of one operation: the last that conflict with it, what is known when it starts
+  static constexpr std::size_t few_uses = 8;
+  Clock known_;
+  Clock wanted_, clock_;  // of one operation: the last that conflict with it, what is known when it starts
   std::unordered_map<std::uint64_t, bool> row_overlap_;
   std::unordered_map<std::uint32_t, std::vector<RowRange>> sorted_;  // by place in the pool
 };

@@ -19,7 +19,8 @@ class Interner {
   Span operator()(std::vector<T>& pool, const std::vector<T>& list) {
     if (list.empty()) return {};
     std::uint64_t hash = list.size();
-    for (const T& item : list) hash = mix(hash, item);
+    for (const T& item : list)  // items do not wait for one another
+      hash = step(hash, static_cast<std::int64_t>(mix(0x9E3779B97F4A7C15u, item)));
     if (2 * (known_ + 1) > table_.size()) grow();
     std::size_t at = place_of(hash);
     for (; table_[at].span.count > 0; at = (at + 1) & (table_.size() - 1)) {

@@ -38,19 +38,31 @@ std::vector<TokenRun> token_runs(const Holding& holding) {
 
 // By visit, the rows of `owner` that are seen at this visit or a later one: at the first, which is its own,
 // all of them.
-std::vector<Rows> seen_later(const Distribution& tokens, Window visible, const std::vector<int>& distances,
-                             int owner) {
-  std::vector<Rows> later(distances.size() + 1);
+RowsByVisit seen_later(const Distribution& tokens, Window visible, const std::vector<int>& distances,
+                       int owner) {
   std::vector<TokenRun> unseen = token_runs(tokens[owner]);
-  for (std::size_t v = distances.size(); v-- > 1;) {
-    const int holder = (owner + distances[v]) % tokens.size();
-    later[v] = later[v + 1].united(take_seen(tokens[holder].runs, unseen, visible));
+  // From the last visit back: where rows are added, and all that are seen from there on.
+  std::vector<std::pair<int, Rows>> added;
+  for (int v = static_cast<int>(distances.size()) - 1; v >= 1 && !unseen.empty(); --v) {
+    const int holder = (owner + distances[static_cast<std::size_t>(v)]) % tokens.size();
+    const Rows rows = take_seen(tokens[holder].runs, unseen, visible);
+    if (!rows.empty()) added.emplace_back(v, added.empty() ? rows : added.back().second.united(rows));
   }
-  later[0] = Rows::range(0, tokens[owner].rows());
+  RowsByVisit later{{0, 1}, {Rows::range(0, tokens[owner].rows())}};
+  for (; !added.empty(); added.pop_back()) {
+    later.rows.push_back(std::move(added.back().second));
+    later.since.push_back(added.back().first + 1);
+  }
+  later.rows.emplace_back();
   return later;
 }
 
 }  // namespace
+
+const Rows& RowsByVisit::at(int visit) const {
+  const auto behind = std::upper_bound(since.begin(), since.end(), visit);
+  return rows[static_cast<std::size_t>(behind - since.begin()) - 1];
+}
 
 RotationOfTeam::RotationOfTeam(const Distribution& tokens, Window visible, Travel travel, Phase phase)
     : tokens_(tokens),
@@ -62,28 +74,27 @@ RotationOfTeam::RotationOfTeam(const Distribution& tokens, Window visible, Trave
   for (const Holding& member : tokens.members) all_.push_back(Rows::range(0, member.rows()));
 }
 
-const std::vector<Rows>& RotationOfTeam::later(int owner) {
-  std::vector<Rows>& known = later_[static_cast<std::size_t>(owner)];
-  if (known.empty()) known = seen_later(tokens_, visible_, distances_, owner);
-  return known;
+const Rows& RotationOfTeam::later(int owner, int visit) {
+  RowsByVisit& known = later_[static_cast<std::size_t>(owner)];
+  if (known.rows.empty()) known = seen_later(tokens_, visible_, distances_, owner);
+  return known.at(visit);
 }
 
 const Rows& RotationOfTeam::seen_before(int owner, int visit) {
   Seen& seen = seen_[static_cast<std::size_t>(owner)];
-  if (seen.rows.empty()) {
-    seen.since.push_back(0);
-    seen.rows.emplace_back();
+  RowsByVisit& before = seen.before;
+  if (before.rows.empty()) {
+    before = {{0}, {Rows()}};
     seen.unseen = token_runs(tokens_[owner]);
   }
   for (; seen.visits < visit && !seen.unseen.empty(); ++seen.visits) {
     const int holder = (owner + distances_[static_cast<std::size_t>(seen.visits)]) % tokens_.size();
     const Rows more = take_seen(tokens_[holder].runs, seen.unseen, visible_);
     if (more.empty()) continue;
-    seen.since.push_back(seen.visits + 1);
-    seen.rows.push_back(seen.rows.back().united(more));
+    before.since.push_back(seen.visits + 1);
+    before.rows.push_back(before.rows.back().united(more));
   }
-  const auto behind = std::upper_bound(seen.since.begin(), seen.since.end(), visit);
-  return seen.rows[static_cast<std::size_t>(behind - seen.since.begin()) - 1];
+  return before.at(visit);
 }
 
 Rotation::Rotation(const Distribution& tokens, Window visible, int place, Travel travel, Phase phase)
@@ -113,19 +124,18 @@ int Rotation::previous(int visit) const {
 
 Rows Rotation::arrived(int visit) const {
   const int o = owner(visit);
-  return team_->travel() == Travel::whole ? team_->all(o) : team_->later(o)[static_cast<std::size_t>(visit)];
+  return team_->travel() == Travel::whole ? team_->all(o) : team_->later(o, visit);
 }
 
 Rows Rotation::leaving(int visit) const {
   const int o = owner(visit);
   if (team_->travel() == Travel::whole) return visit + 1 < visits() ? team_->all(o) : Rows();
-  return team_->later(o)[static_cast<std::size_t>(visit) + 1];
+  return team_->later(o, visit + 1);
 }
 
 Rows Rotation::ended(int owner, int visit) const {
   if (team_->travel() == Travel::whole) return visit + 1 < visits() ? Rows() : team_->all(owner);
-  const auto v = static_cast<std::size_t>(visit);
-  return team_->later(owner)[v].minus(team_->later(owner)[v + 1]);
+  return team_->later(owner, visit).minus(team_->later(owner, visit + 1));
 }
 
 Rows Rotation::ending(int visit) const {

@@ -18,6 +18,13 @@ namespace cplab {
 
 enum class Travel : std::uint8_t { whole, needed };
 
+// Rows by visit, which change at few of them: rows[i] from visit since[i] to since[i + 1].
+struct RowsByVisit {
+  std::vector<int> since{};
+  std::vector<Rows> rows{};
+  const Rows& at(int visit) const;
+};
+
 // What all members know of a rotation, found when one asks: how far its hops go, and of each member's rows
 // which are seen when.
 class RotationOfTeam {
@@ -30,28 +37,26 @@ class RotationOfTeam {
   const std::vector<int>& distances() const { return distances_; }
   const Rows& all(int owner) const { return all_[static_cast<std::size_t>(owner)]; }
   // By visit: the owner's rows that are seen then or afterwards; at the first visit, which is its own, all.
-  const std::vector<Rows>& later(int owner);
+  const Rows& later(int owner, int visit);
   // In a whole rotation: the owner's rows that its holders before `visit` see.
   const Rows& seen_before(int owner, int visit);
 
  private:
-  // What of one member's rows has been looked for: rows[i] is what is seen before visits since[i], since[i] +
-  // 1,
-  // ... below since[i + 1].
+  // Rows that are seen before a visit, as far as visits were looked at.
   struct Seen {
-    std::vector<int> since;
-    std::vector<Rows> rows;
+    RowsByVisit before;
     std::vector<TokenRun> unseen;
-    int visits = 0;  // that were looked at
+    int visits = 0;
   };
 
   const Distribution& tokens_;
   Window visible_;
   Travel travel_;
   std::vector<int> distances_;
-  std::vector<Rows> all_;                 // by owner
-  std::vector<std::vector<Rows>> later_;  // by owner
-  std::vector<Seen> seen_;                // by owner
+  // By owner:
+  std::vector<Rows> all_;
+  std::vector<RowsByVisit> later_;
+  std::vector<Seen> seen_;
 };
 
 class Rotation {

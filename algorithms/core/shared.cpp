@@ -59,6 +59,10 @@ const Distribution& Shared::split_heads(const Distribution& tokens) {
   return made("split heads", tokens, [&] { return cplab::split_heads(tokens); });
 }
 
+const Distribution& Shared::seen(const Distribution& keys, Window visible) {
+  return made("seen", keys, [&] { return cplab::seen(keys, visible); });
+}
+
 const Redistribution& Shared::redistribution(const Distribution& from, const Distribution& to) {
   require_kept(from);
   require_kept(to);
@@ -79,6 +83,7 @@ const Redistribution& Shared::redistribution(const Distribution& from, const Dis
 const std::shared_ptr<RotationOfTeam>& Shared::rotation(const Distribution& tokens, Window visible,
                                                         Travel travel, Phase phase) {
   require_kept(tokens);
+  if (travel == Travel::needed) phase = Phase::forward;  // both go the same way round
   std::shared_ptr<RotationOfTeam>& known = rotations_[{&tokens, travel, phase}];
   if (!known) known = std::make_shared<RotationOfTeam>(tokens, visible, travel, phase);
   return known;

@@ -32,6 +32,7 @@ class Shared {
   const Distribution& key_heads(const Problem&, const Distribution& of_queries);
   const Distribution& all_tokens(const Distribution&);
   const Distribution& split_heads(const Distribution&);
+  const Distribution& seen(const Distribution& keys, Window visible);  // of one window
 
   // Between two kept distributions, of all heads or of some (Redistribution::of_heads).
   const Redistribution& redistribution(const Distribution& from, const Distribution& to);

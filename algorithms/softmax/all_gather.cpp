@@ -48,9 +48,6 @@ class AllGather final : public SoftmaxAlgorithm {
   bool stores_dq_once() const override { return all.store_dq_once(tiles, o.count("compute_lanes")); }
 
  private:
-  const Distribution& seen_keys() const {
-    return b.shared().made("seen", s.keys, [&] { return seen(s.keys, b.problem().visible()); });
-  }
   Lane lane(std::size_t tile) const {
     return {LaneKind::compute, static_cast<std::uint8_t>(tile % o.count("compute_lanes"))};
   }
@@ -60,7 +57,8 @@ class AllGather final : public SoftmaxAlgorithm {
   const Schedule& o = b.scenario().schedule;
   const bool keeps = o.is_word("backward_gather", "keep"), some = o.is_word("gather", "needed") && s.P() > 1;
   const std::int64_t chunk = o.count("gather_head_chunk"), width = chunk ? chunk : b.problem().kv_heads;
-  HeadGather all{s, some ? seen_keys() : b.shared().all_tokens(s.keys), equal_parts(s.key_heads(), width)};
+  HeadGather all{s, some ? b.shared().seen(s.keys, b.problem().visible()) : b.shared().all_tokens(s.keys),
+                 equal_parts(s.key_heads(), width)};
   const int slots = all.strides() < 2 ? all.strides() : 2;
   std::vector<Tile> tiles;  // by chunk of the own queries
   Box kv;
