@@ -1,5 +1,5 @@
 // A step of a model under a layout: its time by terms, each with where it is from, and its memory. Attention
-// is simulated (layer_attention.hpp); everything else follows stated formulas (docs/16-whole-models.md).
+// is simulated (layer_attention.hpp); everything else follows stated formulas (docs/17-whole-models.md).
 #pragma once
 
 #include <cstdint>
