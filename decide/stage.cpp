@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace cplab {
 
@@ -18,26 +19,26 @@ OriginSeconds scaled(const OriginSeconds& of, double times) {
 
 namespace {
 
-// Layers of the stage that takes longest, where the last one has the head too. Frameworks cut evenly, or
-// count the embedding and the head as a layer each.
+// Layers of the stage that takes longest, and whether that is the last one, which has the head too.
+// Frameworks cut evenly, or count the embedding and the head as a layer each; whichever is faster.
 double layers_of_slowest(std::int64_t layers, std::int64_t pp, double layer_s, double head_s,
                          bool& has_head) {
   has_head = true;
   if (pp == 1) return as_double(layers);
   const double even = std::ceil(as_double(layers) / as_double(pp));
-  const double last = as_double(layers) - even * as_double(pp - 1);
-  if (last > 0 && even * layer_s >= last * layer_s + head_s) {
-    has_head = false;
-    return even;
-  }
   const double shared = std::ceil(as_double(layers + 2) / as_double(pp));
-  const double last_shared = as_double(layers + 1) - shared * as_double(pp - 1);
-  if (last_shared > 0 &&
-      std::max(shared * layer_s, last_shared * layer_s + head_s) < std::max(even, last) * layer_s + head_s) {
-    has_head = shared * layer_s < last_shared * layer_s + head_s;
-    return has_head ? last_shared : shared;
+  double slowest = even, least_s = even * layer_s + head_s;
+  bool found = false;
+  for (const auto& [each, last] : {std::pair{even, as_double(layers) - even * as_double(pp - 1)},
+                                   std::pair{shared, as_double(layers + 1) - shared * as_double(pp - 1)}}) {
+    const double each_s = each * layer_s, last_s = last * layer_s + head_s, time_s = std::max(each_s, last_s);
+    if (last <= 0 || (found && time_s >= least_s)) continue;
+    found = true;
+    least_s = time_s;
+    has_head = last_s > each_s;
+    slowest = has_head ? last : each;
   }
-  return std::max(even, last);
+  return slowest;
 }
 
 }  // namespace
