@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "sim/simulate.hpp"
 
@@ -73,9 +72,13 @@ Hardware with_nic_speed(Hardware hardware, double factor) {
 }
 
 Hardware with_attention_speed(Hardware hardware, double factor) {
-  for (KernelTable& table : hardware.kernels)
-    if (has_square_points(table.kind))
-      for (KernelPoint& point : table.points) point.seconds /= factor;
+  hardware.attention_speed *= factor;
+  return hardware;
+}
+
+Hardware with_memory_speed(Hardware hardware, double factor) {
+  if (hardware.curve_copy_bytes_s == 0) hardware.curve_copy_bytes_s = hardware.gpu.copy_bytes_s;
+  hardware.gpu.copy_bytes_s *= factor;
   return hardware;
 }
 
@@ -119,44 +122,6 @@ std::vector<Change> changes_of(const Model& model, const Training& training, con
     again.with("nothing recomputed", hardware, training, kept);
   }
   return std::move(again.found);
-}
-
-std::vector<Binding> bindings_of(const StepEstimate& step, const ModelLayout& layout,
-                                 const Hardware& hardware) {
-  const bool cp_spans = spans_nodes(layout.tp * layout.cp, hardware),
-             all_span = spans_nodes(layout.gpus(), hardware);
-  const auto carrier = [](bool nics) { return nics ? "NICs" : "links inside a node"; };
-  std::map<std::string, double> seconds;
-  for (const StepTerm& term : step.terms) {
-    std::string resource;
-    if (term.name == "attention")
-      resource = "attention kernels";
-    else if (term.name == "products" || term.name == "head and loss" || term.name == "recompute")
-      resource = "matrix products";
-    else if (term.name == "element-wise" || term.name == "optimizer")
-      resource = "memory bandwidth";
-    else if (term.name == "attention: transfer" || term.name == "redistribution")
-      resource = carrier(cp_spans);
-    else if (term.name == "tensor-parallel exchange")
-      resource = carrier(spans_nodes(layout.tp, hardware));
-    else if (term.name == "expert exchange")
-      resource = carrier(spans_nodes(layout.ep * layout.etp, hardware));
-    else if (term.name == "weights" || term.name == "gradients" || term.name == "weights and gradients" ||
-             term.name == "pipeline transfers")
-      resource = carrier(all_span);
-    else if (term.name == "pipeline bubble")
-      resource = "pipeline bubble";
-    else if (term.kind == TermKind::wait)
-      resource = "uneven work";
-    else
-      resource = "host";
-    seconds[resource] += term.seconds();
-  }
-  std::vector<Binding> found;
-  for (const auto& [resource, s] : seconds) found.push_back({resource, s, s / step.time_s});
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Binding& a, const Binding& b) { return a.seconds > b.seconds; });
-  return found;
 }
 
 }  // namespace cplab

@@ -23,18 +23,20 @@ std::vector<Change> changes_of(const Model&, const Training&, const Hardware&, c
                                const StepEstimate& now,
                                const std::vector<std::pair<std::string, Hardware>>& others);
 
-// A resource that a step uses, by the terms that it carries.
+// What the critical path of a step uses (StepEstimate::critical): with the resource f times as fast, the step
+// is shorter by share x (1 - 1/f), as long as the path stays where it is.
 struct Binding {
-  std::string resource;  // "attention kernels", "matrix products", "NICs", "links inside a node", ...
+  std::string resource;  // name(Resource)
   double seconds = 0, share = 0;
 };
-// Longest first; the shares sum to 1. Of a transfer the NICs bind where its group spans nodes.
-std::vector<Binding> bindings_of(const StepEstimate&, const ModelLayout&, const Hardware&);
+// Longest first; the shares sum to 1.
+std::vector<Binding> bindings_of(const StepEstimate&);
 
 // The machine with one thing otherwise.
 Hardware with_link_speed(Hardware, double factor);
 Hardware with_nic_speed(Hardware, double factor);
 Hardware with_attention_speed(Hardware, double factor);
 Hardware with_product_speed(Hardware, double factor);
+Hardware with_memory_speed(Hardware, double factor);
 
 }  // namespace cplab

@@ -108,7 +108,7 @@ Scenario scenario_of(const Model& model, const AttentionCase& of, const Attentio
   p.attention = Attention::softmax;
   set_heads(p, kind, of.tp);
   p.dtype = DType::bf16;
-  p.causal = true;
+  p.causal = !of.full;
   AttentionCase rows = of;
   if (kind.chunk > 0) rows.document = std::min(of.document > 0 ? of.document : of.sequence, kind.chunk);
   set_lengths(p, rows);
@@ -190,6 +190,12 @@ AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const Atten
     cost.sent_bytes = std::max(cost.sent_bytes, rank.sent_bytes);
   }
   cost.origins = simulation.critical;
+  const UseSeconds& use = simulation.critical_use;
+  const double times = use.total() > 0 ? (cost.forward_s + cost.backward_s) / use.total() : 0;
+  cost.critical.add(Resource::attention, times * use.attention);
+  cost.critical.add(Resource::memory, times * use.other_kernels);
+  cost.critical.add(carrier_of(of), times * use.communication);
+  cost.critical.add(Resource::launches, times * use.host);
   cost.formula = foreign_form(model_.attention[of.kind]);
   if (!cost.formula.empty()) {
     cost.origins.raise(Origin::assumed);
@@ -197,6 +203,11 @@ AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const Atten
     cost.high = std::max(cost.high, 1.25);
   }
   return cost;
+}
+
+// What the exchanges of the case's group go through: the NICs where the group spans nodes.
+Resource LayerAttention::carrier_of(const AttentionCase& of) const {
+  return of.tp * of.cp > hardware_.node.gpus ? Resource::nics : Resource::links;
 }
 
 // The delta rule and linear attention in chunks of C = 64 tokens, per value head: within a chunk q k^T, k
@@ -218,19 +229,22 @@ AttentionCost LayerAttention::delta_rule(const AttentionCase& of) const {
   const double state_bytes = 4 * heads * D * E;
   AttentionCost cost;
   cost.formula = foreign_form(kind);
-  cost.forward_s =
-      std::max(flops / (rates.peak_flops("bf16") * of_peak), rates.move(tokens * row_bytes).seconds);
-  cost.backward_s = backward_of_forward * cost.forward_s;
+  const double computed_s = flops / (rates.peak_flops("bf16") * of_peak) / hardware_.attention_speed;
+  const KernelTime moved = rates.move(tokens * row_bytes);
+  cost.forward_s = std::max(computed_s, moved.seconds);
+  cost.backward_s = of.backward ? backward_of_forward * cost.forward_s : 0;
+  cost.critical.add(computed_s >= moved.seconds ? Resource::attention : moved.bound,
+                    cost.forward_s + cost.backward_s);
   if (of.cp > 1) {
     const double steps = std::ceil(std::log2(static_cast<double>(of.cp)));
     const double step_s =
         rates.send(of.cp * of.tp > hardware_.node.gpus ? hardware_.node.gpus : of.tp, state_bytes).seconds;
     cost.exposed_transfer_s = (of.backward ? 2 : 1) * steps * step_s;
+    cost.critical.add(carrier_of(of), cost.exposed_transfer_s);
     cost.sent_bytes = static_cast<std::int64_t>((of.backward ? 2 : 1) * steps * state_bytes);
     cost.forward_s += steps * step_s;
-    cost.backward_s += steps * step_s;
+    if (of.backward) cost.backward_s += steps * step_s;
   }
-  if (!of.backward) cost.backward_s = 0;
   cost.saved_bytes = static_cast<std::int64_t>(tokens * row_bytes);
   cost.transient_bytes = static_cast<std::int64_t>(tokens / chunk * state_bytes);
   cost.origins.add(Origin::assumed, cost.forward_s + cost.backward_s);
@@ -254,7 +268,9 @@ AttentionCost LayerAttention::tree_decode(const AttentionCase& of) const {
   const bool writes = kind.mixer == Mixer::gated_delta || kind.mixer == Mixer::decay;
   AttentionCost cost;
   cost.formula = "decode over shards of the cache";
-  cost.forward_s = rates.move(bytes * (writes ? 2 : 1)).seconds;
+  const KernelTime moved = rates.move(bytes * (writes ? 2 : 1));
+  cost.forward_s = moved.seconds;
+  cost.critical.add(moved.bound, moved.seconds);
   if (of.cp > 1 && !writes) {
     const double partial = rows * static_cast<double>(share_of(kind.heads, of.tp)) *
                            (static_cast<double>(kind.value_size) + 1) * 4;
@@ -262,6 +278,7 @@ AttentionCost LayerAttention::tree_decode(const AttentionCase& of) const {
     cost.exposed_transfer_s =
         std::ceil(std::log2(static_cast<double>(of.cp))) * rates.send(far, partial).seconds;
     cost.forward_s += cost.exposed_transfer_s;
+    cost.critical.add(carrier_of(of), cost.exposed_transfer_s);
   }
   cost.origins.add(Origin::assumed, cost.forward_s);
   cost.low = band(Origin::assumed).low;
@@ -280,9 +297,25 @@ const AttentionCost& LayerAttention::cost(const AttentionCase& of, const Attenti
   return known_.emplace(key, by_formula ? delta_rule(of) : simulate_case(of, chosen)).first->second;
 }
 
-const AttentionCost& LayerAttention::alone(AttentionCase of) {
+AttentionCost LayerAttention::alone(AttentionCase of) {
   of.cp = 1;
-  return cost(of, choice("", "contiguous"));
+  const AttentionChoice one = choice("", "contiguous");
+  AttentionCost least = cost(of, one);
+  const AttentionKind& kind = model_.attention[of.kind];
+  const bool causal = kind.mixer == Mixer::softmax || kind.mixer == Mixer::latent;
+  if (of.decode || !causal || kind.window > 0 || kind.chunk > 0) return least;
+  const auto length = static_cast<double>(of.document > 0 ? of.document : of.sequence);
+  of.full = true;
+  const AttentionCost& full = cost(of, one);
+  const double pairs = (length + 1) / (2 * length), before_s = least.forward_s + least.backward_s;
+  least.forward_s = std::min(least.forward_s, pairs * full.forward_s);
+  least.backward_s = std::min(least.backward_s, pairs * full.backward_s);
+  const double times = (least.forward_s + least.backward_s) / before_s;
+  least.origins.scale(times);
+  ResourceSeconds critical;
+  critical.add(least.critical, times);
+  least.critical = critical;
+  return least;
 }
 
 }  // namespace cplab

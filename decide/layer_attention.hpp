@@ -13,6 +13,7 @@
 
 #include "decide/layout.hpp"
 #include "decide/model.hpp"
+#include "decide/resources.hpp"
 #include "plan/plan.hpp"
 #include "sim/disturbance.hpp"
 #include "sim/hardware.hpp"
@@ -27,6 +28,7 @@ struct AttentionCase {
   std::int64_t sequence = 0;  // tokens of a row
   std::int64_t document = 0;  // the row is made of documents of so many tokens; 0: of one
   bool backward = true;
+  bool full = false;    // every token sees the whole document: what algorithms cut a causal mask into
   bool decode = false;  // one query token a row, over keys of the whole row that the CP ranks share
   auto operator<=>(const AttentionCase&) const = default;
 };
@@ -37,7 +39,8 @@ struct AttentionCost {
   // Of the rank that is exposed longest: time in which it only communicates, and in which it waits for a
   // peer.
   double exposed_transfer_s = 0, exposed_wait_s = 0;
-  OriginSeconds origins;  // of forward_s + backward_s
+  OriginSeconds origins;     // of forward_s + backward_s
+  ResourceSeconds critical;  // the same by what the path that ends last uses
   std::int64_t saved_bytes =
       0;  // q, k, v, out, lse and what else the plan keeps, of the rank that keeps most
   std::int64_t transient_bytes = 0;  // what its peak has beside them
@@ -65,8 +68,9 @@ class LayerAttention {
 
   // Throws ScenarioError, HardwareError, StalledError. Each case is simulated once.
   const AttentionCost& cost(const AttentionCase&, const AttentionChoice&);
-  // No less than any algorithm can take at cp ranks: the same work on one GPU, shared evenly.
-  const AttentionCost& alone(AttentionCase);
+  // The same work on one GPU, of which no algorithm can do with less than its share: as one causal call, or
+  // as the full calls that algorithms cut it into, where kernels take less for each pair of these.
+  AttentionCost alone(AttentionCase);
   Plan plan(const AttentionCase&, const AttentionChoice&) const;
   // What is slower of the CP ranks, by their position; to be said before anything is simulated.
   void disturb(std::vector<SlowRank> slow) { slow_ = std::move(slow); }
@@ -75,6 +79,7 @@ class LayerAttention {
  private:
   using Key = std::tuple<AttentionCase, std::string, std::string, std::string>;
   const Hardware& machine(std::int64_t tp) const;
+  Resource carrier_of(const AttentionCase&) const;
   AttentionCost simulate_case(const AttentionCase&, const AttentionChoice&) const;
   AttentionCost delta_rule(const AttentionCase&) const;
   AttentionCost tree_decode(const AttentionCase&) const;

@@ -21,11 +21,11 @@ class Work {
   // way.
   void product(double rows, double in, double out, bool again, double groups = 1) {
     const bool trains_whole = training_.lora_rank == 0;
-    const Estimate forward = rates_.product(training_.dtype, rows, out, in, groups);
-    add(work_.forward.products, forward);
-    add(work_.backward.products, rates_.product(training_.dtype, rows, in, out, groups));
-    if (trains_whole) add(work_.backward.products, rates_.product(training_.dtype, in, out, rows, groups));
-    if (again) add(work_.again.products, forward);
+    const KernelTime forward = rates_.product(training_.dtype, rows, out, in, groups);
+    add_product(work_.forward, forward);
+    add_product(work_.backward, rates_.product(training_.dtype, rows, in, out, groups));
+    if (trains_whole) add_product(work_.backward, rates_.product(training_.dtype, in, out, rows, groups));
+    if (again) add_product(work_.again, forward);
     const double flops = 2 * rows * in * out * groups;
     if (!trains_whole) low_rank(rows, in, out, groups);
     work_.model_flops += flops * (trains_whole ? 3 : 2);
@@ -34,9 +34,9 @@ class Work {
   // Bytes read and written; the backward reads results' gradients and inputs and writes the inputs'
   // gradients.
   void move(double forward_bytes, double backward_bytes, bool again) {
-    add(work_.forward.moves, rates_.move(forward_bytes));
-    add(work_.backward.moves, rates_.move(backward_bytes));
-    if (again) add(work_.again.moves, rates_.move(forward_bytes));
+    add_move(work_.forward, rates_.move(forward_bytes));
+    add_move(work_.backward, rates_.move(backward_bytes));
+    if (again) add_move(work_.again, rates_.move(forward_bytes));
     work_.peak_s += (forward_bytes + backward_bytes) / rates_.hardware().gpu.copy_bytes_s;
   }
   // Gathers the rows of a projection's input over the tp ranks, and scatters the sums of the one behind it.
@@ -60,13 +60,21 @@ class Work {
   static void add(OriginSeconds& sum, const Estimate& estimate) {
     sum.add(estimate.origin, estimate.seconds);
   }
+  static void add_product(WorkSeconds& sum, const KernelTime& time) {
+    add(sum.products, time);
+    sum.kernels.add(time.bound, time.seconds);
+  }
+  static void add_move(WorkSeconds& sum, const KernelTime& time) {
+    add(sum.moves, time);
+    sum.kernels.add(time.bound, time.seconds);
+  }
 
   void low_rank(double rows, double in, double out, double groups) {
     const auto rank = static_cast<double>(training_.lora_rank);
     for (const double width : {in, out}) {
-      add(work_.forward.products, rates_.product(training_.dtype, rows, rank, width, groups));
-      add(work_.backward.products, rates_.product(training_.dtype, rows, width, rank, groups));
-      add(work_.backward.products, rates_.product(training_.dtype, width, rank, rows, groups));
+      add_product(work_.forward, rates_.product(training_.dtype, rows, rank, width, groups));
+      add_product(work_.backward, rates_.product(training_.dtype, rows, width, rank, groups));
+      add_product(work_.backward, rates_.product(training_.dtype, width, rank, rows, groups));
       work_.model_flops += 6 * rows * rank * width * groups;
     }
   }
@@ -184,6 +192,7 @@ void feed_forward_part(Work& work, LayerWork& sums, const Model& model, const Fe
 }  // namespace
 
 void WorkSeconds::add(const WorkSeconds& other, double times) {
+  kernels.add(other.kernels, times);
   for (std::size_t i = 0; i < 4; ++i) {
     products.seconds[i] += times * other.products.seconds[i];
     moves.seconds[i] += times * other.moves.seconds[i];

@@ -31,7 +31,7 @@ struct Training {
   bool balanced = false;
   std::int64_t tokens_per_step =
       0;                         // of all GPUs; 0: one micro-batch for each pipeline stage of each replica
-  std::int64_t micro_batch = 1;  // sequences that a replica takes at once
+  std::int64_t micro_batch = 1;  // sequences that a replica takes at once; 0: all that it has
   std::int64_t tp = 0, cp = 0, pp = 0, dp = 0, ep = 0, etp = 0;
   std::int64_t pipeline_chunks = 1;  // of layers that each stage holds (interleaved schedule); 1: 1F1B
   int zero = -1;                     // 0 to 3, as DeepSpeed counts; FSDP is 3. -1: to be searched

@@ -60,24 +60,30 @@ Estimate MachineRates::gemm_efficiency(std::string_view dtype) const {
   return {std::min(1.0, *middle), is_narrow(dtype) ? Origin::assumed : Origin::interpolated};
 }
 
-Estimate MachineRates::product(std::string_view dtype, double m, double n, double k, double groups) const {
-  if (m <= 0 || n <= 0 || k <= 0 || groups <= 0) return {0, Origin::measured};
+KernelTime MachineRates::product(std::string_view dtype, double m, double n, double k, double groups) const {
+  if (m <= 0 || n <= 0 || k <= 0 || groups <= 0) return {{0, Origin::measured}, Resource::products};
   const Estimate efficiency = gemm_efficiency(dtype);
   const double flops_s = peak_flops(dtype) * efficiency.seconds * waves_share(m, n, groups);
   const double bytes = (dtype == "fp8" ? 1.0 : dtype == "fp4" ? 0.5 : 2.0) * (m * k + n * k) + 2 * m * n;
   const double memory_s = bytes * groups / hardware_.gpu.copy_bytes_s;
   const double least_s =
       hardware_.gpu.least_kernel_s > 0 ? hardware_.gpu.least_kernel_s : usual_least_kernel_s;
-  return {std::max({product_flops(m, n, k, groups) / flops_s, memory_s, least_s}), efficiency.origin};
+  const double product_s = product_flops(m, n, k, groups) / flops_s;
+  const double seconds = std::max({product_s, memory_s, least_s});
+  return {{seconds, efficiency.origin},
+          seconds == product_s  ? Resource::products
+          : seconds == memory_s ? Resource::memory
+                                : Resource::launches};
 }
 
-Estimate MachineRates::move(double bytes) const {
-  if (bytes <= 0) return {0, Origin::measured};
+KernelTime MachineRates::move(double bytes) const {
+  if (bytes <= 0) return {{0, Origin::measured}, Resource::memory};
   const double least_s =
       hardware_.gpu.least_kernel_s > 0 ? hardware_.gpu.least_kernel_s : usual_least_kernel_s;
   const Efficiency said = efficiency_of(hardware_, KernelClass::elementwise);
-  return {std::max(least_s, bytes / (hardware_.gpu.copy_bytes_s * said.share)),
-          worst(said.origin, Origin::interpolated)};
+  const double moved_s = bytes / (hardware_.gpu.copy_bytes_s * said.share);
+  return {{std::max(least_s, moved_s), worst(said.origin, Origin::interpolated)},
+          moved_s >= least_s ? Resource::memory : Resource::launches};
 }
 
 Path MachineRates::path_of(GroupShape group) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "decide/resources.hpp"
 #include "sim/hardware.hpp"
 
 namespace cplab {
@@ -12,6 +13,11 @@ namespace cplab {
 // Ranks of one group: `size` of them, `stride` GPUs apart in the order in which ranks fill nodes.
 struct GroupShape {
   std::int64_t size = 1, stride = 1;
+};
+
+// A kernel's time, and what bounds it: products, memory or launches.
+struct KernelTime : Estimate {
+  Resource bound = Resource::products;
 };
 
 class MachineRates {
@@ -23,9 +29,9 @@ class MachineRates {
   // waves at gemm_efficiency() of peak_flops, and no faster than the operands go through memory. `dtype`:
   // bf16, fp16, fp8, fp4. Of a GPU without that type's peak: bf16's, since such products are then computed in
   // bf16.
-  Estimate product(std::string_view dtype, double m, double n, double k, double groups = 1) const;
+  KernelTime product(std::string_view dtype, double m, double n, double k, double groups = 1) const;
   // Of element-wise kernels: bytes read plus bytes written.
-  Estimate move(double bytes) const;
+  KernelTime move(double bytes) const;
 
   // all_gather and reduce_scatter of a group: `bytes` is the whole (gathered) operand; (size - 1) / size of
   // it goes over the wire. A group that spans nodes has as many rings as it has members of a node, one
@@ -45,6 +51,10 @@ class MachineRates {
   // median over the file's [[gemm]] tables, else efficiency_of().
   Estimate gemm_efficiency(std::string_view dtype) const;
   double peak_flops(std::string_view dtype) const;
+  // What a group's exchange goes through: the NICs where the group spans nodes.
+  Resource carrier(GroupShape group) const {
+    return path_of(group) == Path::inter ? Resource::nics : Resource::links;
+  }
 
   const Hardware& hardware() const { return hardware_; }
 

@@ -1,206 +1,14 @@
-// Legal layouts and the search among them; see search.hpp.
+// The search among legal layouts; see search.hpp.
 #include "decide/search.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "sim/simulate.hpp"
 
 namespace cplab {
-
-namespace {
-
-constexpr std::int64_t least_tokens_a_rank = 128;
-constexpr std::int64_t usual_tokens_per_step = std::int64_t{4} << 20;
-
-void refuse(std::vector<Refusal>& refused, std::string reason, std::string nearest = {}) {
-  for (Refusal& known : refused)
-    if (known.reason == reason) {
-      ++known.count;
-      return;
-    }
-  refused.push_back({std::move(reason), 1, std::move(nearest)});
-}
-
-std::string text_of(const std::vector<std::int64_t>& values) {
-  std::string text;
-  for (const std::int64_t value : values) text += (text.empty() ? "" : " ") + std::to_string(value);
-  return text;
-}
-
-bool allows(const std::vector<std::int64_t>& list, std::int64_t value) {
-  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
-}
-
-std::int64_t odd_part(std::int64_t n) {
-  while (n % 2 == 0) n /= 2;
-  return n;
-}
-
-bool has_experts(const Model& model) {
-  return std::any_of(model.feed_forward.begin(), model.feed_forward.end(),
-                     [](const FeedForwardKind& kind) { return kind.experts > 0; });
-}
-
-// Degrees of expert parallelism: divisors of every count of experts.
-std::vector<std::int64_t> legal_ep(const Model& model) {
-  std::int64_t common = 0;
-  for (const FeedForwardKind& kind : model.feed_forward) common = std::gcd(common, kind.experts);
-  return common == 0 ? std::vector<std::int64_t>{1} : divisors(common);
-}
-
-}  // namespace
-
-std::vector<std::int64_t> divisors(std::int64_t n) {
-  std::vector<std::int64_t> found;
-  for (std::int64_t d = 1; d <= n; ++d)
-    if (n % d == 0) found.push_back(d);
-  return found;
-}
-
-std::vector<std::int64_t> legal_tp(const Model& model, std::int64_t most) {
-  std::vector<std::int64_t> found;
-  for (std::int64_t tp = 1; tp <= most; ++tp) {
-    const bool legal =
-        std::all_of(model.attention.begin(), model.attention.end(), [&](const AttentionKind& kind) {
-          const std::int64_t keys = kind.mixer == Mixer::latent ? kind.heads : kind.kv_heads;
-          return kind.heads % tp == 0 && (keys % tp == 0 || tp % keys == 0);
-        });
-    if (legal) found.push_back(tp);
-  }
-  return found;
-}
-
-std::int64_t rows_of_step(const Training& training) {
-  const std::int64_t row = row_tokens(training);
-  if (training.tokens_per_step > 0) {
-    if (training.tokens_per_step % row != 0)
-      throw ScenarioError(
-          "training.tokens_per_step",
-          "is no multiple of a row of " + std::to_string(row) + " tokens; nearest: " +
-              std::to_string(std::max<std::int64_t>(1, training.tokens_per_step / row) * row) + " " +
-              std::to_string((training.tokens_per_step / row + 1) * row));
-    return training.tokens_per_step / row;
-  }
-  const std::int64_t rows = std::max<std::int64_t>(1, usual_tokens_per_step / row),
-                     odd = odd_part(training.gpus);
-  return (rows + odd - 1) / odd * odd;
-}
-
-namespace {
-
-// Fills in what follows from the degrees, and keeps the layout if it is legal.
-class Enumeration {
- public:
-  Enumeration(const Model& model, const Training& training, const SearchSpace& space,
-              std::vector<Refusal>& refused)
-      : model_(model), training_(training), space_(space), refused_(refused), rows_(rows_of_step(training)) {}
-
-  void add(ModelLayout layout) {
-    for (const std::int64_t batch :
-         space_.micro_batch.empty() ? std::vector{training_.micro_batch} : space_.micro_batch) {
-      layout.micro_batch = batch;
-      if (training_.mode != Mode::training) {
-        layout.micro_batches = 1;
-        add_experts(layout);
-        continue;
-      }
-      if (rows_ % (batch * layout.dp) != 0) {
-        refuse(refused_,
-               "the step's " + std::to_string(rows_) +
-                   " rows are no multiple of dp x micro_batch = " + std::to_string(batch * layout.dp),
-               text_of(divisors(rows_)));
-        continue;
-      }
-      layout.micro_batches = rows_ / (batch * layout.dp);
-      add_experts(layout);
-    }
-  }
-  std::vector<ModelLayout> found;
-
- private:
-  void add_experts(ModelLayout layout) {
-    layout.etp = std::max<std::int64_t>(1, training_.etp);
-    const std::int64_t ranks = layout.tp * layout.cp * layout.dp;
-    for (const std::int64_t ep : has_experts(model_) ? legal_ep(model_) : std::vector<std::int64_t>{1}) {
-      if (!allows(space_.ep, ep) || (training_.ep > 0 && ep != training_.ep)) continue;
-      layout.ep = ep;
-      if (ranks % (ep * layout.etp) != 0) {
-        refuse(refused_, "ep x etp = " + std::to_string(ep * layout.etp) +
-                             " does not divide tp x cp x dp = " + std::to_string(ranks));
-        continue;
-      }
-      add_zero(layout);
-    }
-  }
-  // With a pipeline, weights that are gathered for every micro-batch are what nobody does.
-  void add_zero(ModelLayout layout) {
-    std::vector<int> levels = layout.pp > 1 ? std::vector<int>{1} : std::vector<int>{1, 3};
-    if (training_.mode != Mode::training) levels = {0};
-    if (training_.zero >= 0) levels = {training_.zero};
-    for (const int zero : levels) {
-      if (!allows(space_.zero, zero)) continue;
-      layout.zero = zero;
-      found.push_back(layout);
-    }
-  }
-
-  const Model& model_;
-  const Training& training_;
-  const SearchSpace& space_;
-  std::vector<Refusal>& refused_;
-  std::int64_t rows_;
-};
-
-bool given_or(std::int64_t given, std::int64_t value) {
-  return given == 0 || given == value;
-}
-
-}  // namespace
-
-std::vector<ModelLayout> legal_layouts(const Model& model, const Training& training, const Hardware& hardware,
-                                       const SearchSpace& space, std::vector<Refusal>& refused) {
-  const std::int64_t gpus = training.gpus, row = row_tokens(training), layers = model.layer_count();
-  const std::vector<std::int64_t> tps = legal_tp(model, hardware.node.gpus);
-  Enumeration legal(model, training, space, refused);
-  for (const std::int64_t tp : divisors(gpus)) {
-    if (!allows(space.tp, tp) || !given_or(training.tp, tp)) continue;
-    if (!std::binary_search(tps.begin(), tps.end(), tp)) {
-      refuse(refused, "tp " + std::to_string(tp) + " is above a node's GPUs, or does not divide the heads",
-             text_of(tps));
-      continue;
-    }
-    for (const std::int64_t cp : divisors(gpus / tp)) {
-      if (!allows(space.cp, cp) || !given_or(training.cp, cp)) continue;
-      if (cp > 1 && row / cp < least_tokens_a_rank) {
-        refuse(refused, "cp " + std::to_string(cp) + " leaves a rank fewer than 128 tokens");
-        continue;
-      }
-      for (const std::int64_t pp : divisors(gpus / tp / cp)) {
-        if (!allows(space.pp, pp) || !given_or(training.pp, pp) ||
-            !given_or(training.dp, gpus / tp / cp / pp))
-          continue;
-        if (!allows(space.dp, gpus / tp / cp / pp)) continue;
-        if (pp > layers) {
-          refuse(refused, "pp " + std::to_string(pp) + " is above the " + std::to_string(layers) + " layers");
-          continue;
-        }
-        ModelLayout layout;
-        layout.tp = tp, layout.cp = cp, layout.pp = pp, layout.dp = gpus / tp / cp / pp;
-        layout.pipeline_chunks = pp > 1 ? training.pipeline_chunks : 1;
-        layout.loss_chunks = training.loss_chunks;
-        layout.offload_checkpoints = training.offload_checkpoints;
-        layout.offload_optimizer = training.offload_optimizer;
-        layout.recompute = training.recompute;
-        legal.add(layout);
-      }
-    }
-  }
-  return std::move(legal.found);
-}
 
 namespace {
 
@@ -245,11 +53,26 @@ std::vector<Priced> priced(StepModel& model, const ModelLayout& layout, std::siz
   return found;
 }
 
+// One choice for each kind, every combination.
+std::vector<std::vector<AttentionChoice>> combinations(const std::vector<std::vector<Priced>>& kinds) {
+  std::vector<std::vector<AttentionChoice>> found{{}};
+  for (const std::vector<Priced>& kind : kinds) {
+    std::vector<std::vector<AttentionChoice>> longer;
+    for (const std::vector<AttentionChoice>& begun : found)
+      for (const Priced& each : kind) {
+        longer.push_back(begun);
+        longer.back().push_back(each.choice);
+      }
+    found = std::move(longer);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::vector<AttentionChoice>> attention_choices(StepModel& model, const ModelLayout& layout,
                                                             const SearchSpace& space,
-                                                            std::vector<Refusal>& refused) {
+                                                            std::vector<Refusal>& refused, bool all) {
   std::vector<std::vector<Priced>> kinds;
   for (std::size_t kind = 0; kind < model.model().attention.size(); ++kind) {
     kinds.push_back(priced(model, layout, kind, space, refused));
@@ -260,6 +83,7 @@ std::vector<std::vector<AttentionChoice>> attention_choices(StepModel& model, co
     for (Priced& each : kinds[0]) found.push_back({std::move(each.choice)});
     return found;
   }
+  if (all) return combinations(kinds);
   std::set<std::string> placements;
   for (const auto& kind : kinds)
     for (const Priced& each : kind) placements.insert(each.choice.placement);
@@ -389,8 +213,8 @@ std::vector<Bounded> bounded(StepModel& model, const std::vector<ModelLayout>& l
 }
 
 void simulate_one(StepModel& model, const Bounded& base, const SearchSpace& space,
-                  const std::vector<Lever>& ladder, Search& result) {
-  for (auto& choices : attention_choices(model, base.layout, space, result.refused)) {
+                  const std::vector<Lever>& ladder, bool all, Search& result) {
+  for (auto& choices : attention_choices(model, base.layout, space, result.refused, all)) {
     Candidate candidate{base.layout, {}, base.step.time_s, false};
     candidate.layout.attention = std::move(choices);
     candidate.step =
@@ -422,7 +246,7 @@ Search search(StepModel& model, const SearchSpace& space, const SearchOptions& o
       ++result.pruned;
       continue;
     }
-    simulate_one(model, base, space, ladder, result);
+    simulate_one(model, base, space, ladder, options.exhaustive, result);
     ++done;
     for (const Candidate& candidate : result.candidates)
       if (candidate.step.fits && candidate.step.host_fits && (best_s == 0 || candidate.step.time_s < best_s))

@@ -25,6 +25,9 @@ struct Refusal {
   std::string nearest;  // legal values; may be empty
 };
 
+// Counts one more of that reason.
+void refuse(std::vector<Refusal>& refused, std::string reason, std::string nearest = {});
+
 struct Candidate {
   ModelLayout layout;
   StepEstimate step;
@@ -42,7 +45,7 @@ struct Search {
 };
 
 struct SearchOptions {
-  bool exhaustive = false;  // nothing is pruned
+  bool exhaustive = false;  // nothing is pruned, of several kinds of attention no combination either
   // Degrees whose bound is above the best time by more than this share are not simulated, once `at_least`
   // were.
   double margin = 0.03;
@@ -61,10 +64,10 @@ std::int64_t rows_of_step(const Training&);
 std::vector<ModelLayout> legal_layouts(const Model&, const Training&, const Hardware&, const SearchSpace&,
                                        std::vector<Refusal>& refused);
 // The layout's attention algorithms: one choice for each kind, best ones of equal placement and best ones of
-// any.
+// any; `all`: every combination.
 std::vector<std::vector<AttentionChoice>> attention_choices(StepModel&, const ModelLayout&,
-                                                            const SearchSpace&,
-                                                            std::vector<Refusal>& refused);
+                                                            const SearchSpace&, std::vector<Refusal>& refused,
+                                                            bool all = false);
 
 // Throws HardwareError; ScenarioError where nothing is legal (what() says why, and what would be).
 Search search(StepModel&, const SearchSpace&, const SearchOptions&);

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "decide/layer_work.hpp"
-#include "sim/simulate.hpp"
+#include "decide/stage.hpp"
 
 namespace cplab {
 
@@ -14,57 +13,12 @@ namespace {
 // Runs of one binary differ by so much between releases and machines (the published rows of one recipe do).
 constexpr double noise = 0.03;
 
-double as_double(std::int64_t n) {
-  return static_cast<double>(n);
-}
-
-void add(OriginSeconds& sum, const OriginSeconds& more, double times = 1) {
-  for (std::size_t i = 0; i < 4; ++i) sum.seconds[i] += times * more.seconds[i];
-}
-
-OriginSeconds scaled(const OriginSeconds& of, double times) {
-  OriginSeconds result;
-  add(result, of, times);
-  return result;
-}
-
 double half_of(const OriginSeconds& origins) {
   double half = 0;
   for (const Origin origin : {Origin::measured, Origin::interpolated, Origin::extrapolated, Origin::assumed})
     half += origins.of(origin) * (band(origin).high - 1);
   return half;
 }
-
-// Layers of the stage that takes longest, where the last one has the head too. Frameworks cut evenly, or
-// count the embedding and the head as a layer each.
-double layers_of_slowest(std::int64_t layers, std::int64_t pp, double layer_s, double head_s,
-                         bool& has_head) {
-  has_head = true;
-  if (pp == 1) return as_double(layers);
-  const double even = std::ceil(as_double(layers) / as_double(pp));
-  const double last = as_double(layers) - even * as_double(pp - 1);
-  if (last > 0 && even * layer_s >= last * layer_s + head_s) {
-    has_head = false;
-    return even;
-  }
-  const double shared = std::ceil(as_double(layers + 2) / as_double(pp));
-  const double last_shared = as_double(layers + 1) - shared * as_double(pp - 1);
-  if (last_shared > 0 &&
-      std::max(shared * layer_s, last_shared * layer_s + head_s) < std::max(even, last) * layer_s + head_s) {
-    has_head = shared * layer_s < last_shared * layer_s + head_s;
-    return has_head ? last_shared : shared;
-  }
-  return std::max(even, last);
-}
-
-// Mean of the layers of a model: work and what is kept.
-struct MeanLayer {
-  LayerWork work;
-  OriginSeconds attention_forward, attention_backward, attention_exposed_transfer, attention_exposed_wait;
-  double attention_half_s = 0, attention_flops = 0;
-  double attention_saved_bytes = 0;
-  std::int64_t attention_transient_bytes = 0;
-};
 
 // Pairs of query and key that a row of `tokens` in documents of `document` has, of a kind.
 double live_pairs(const AttentionKind& kind, std::int64_t tokens, std::int64_t document) {
@@ -84,19 +38,6 @@ double attention_flops(const AttentionKind& kind, std::int64_t tokens, std::int6
 }
 
 }  // namespace
-
-// Times of one micro-batch, forward and backward, through the slowest stage.
-struct StepModel::Stage {
-  MeanLayer layer;
-  HeadWork head;
-  double layers = 0;
-  bool has_head = true;
-  double redistributions = 0;  // in the whole model, forward and backward together
-  double forward_s = 0, backward_s = 0;
-  double spread_s = 0;  // standard deviation of a micro-batch's time over rows of different documents
-  std::vector<AttentionCost> attention;
-  LayerMemory memory;
-};
 
 std::vector<std::pair<std::int64_t, double>> documents_of(const Training& training) {
   if (training.lengths.empty()) return {{training.sequence, 1.0}};
@@ -138,158 +79,7 @@ AttentionCase StepModel::case_of(std::size_t kind, const ModelLayout& layout, st
   return of;
 }
 
-// The mean over rows; spread_s grows by the variance of one layer's time over them.
-AttentionCost StepModel::mixed_cost(std::size_t kind, const ModelLayout& layout, bool least,
-                                    double& variance) {
-  AttentionCost mean;
-  double low = 0, high = 0, squares = 0;
-  for (const auto& [document, share] : documents_of(training_)) {
-    const AttentionCase of = case_of(kind, layout, document);
-    AttentionCost one = least ? attention_.alone(of) : attention_.cost(of, layout.attention.at(kind));
-    if (least) {
-      const double part = 1 / as_double(of.cp);
-      one.forward_s *= part;
-      one.backward_s *= part;
-      one.origins = scaled(one.origins, part);
-      one.saved_bytes = static_cast<std::int64_t>(as_double(one.saved_bytes) * part);
-      one.transient_bytes = 0;
-    }
-    const double time_s = one.forward_s + one.backward_s;
-    mean.forward_s += share * one.forward_s;
-    mean.backward_s += share * one.backward_s;
-    low += share * one.low * time_s;
-    high += share * one.high * time_s;
-    squares += share * time_s * time_s;
-    mean.exposed_transfer_s += share * one.exposed_transfer_s;
-    mean.exposed_wait_s += share * one.exposed_wait_s;
-    add(mean.origins, one.origins, share);
-    mean.saved_bytes = std::max(mean.saved_bytes, one.saved_bytes);
-    mean.transient_bytes = std::max(mean.transient_bytes, one.transient_bytes);
-    mean.sent_bytes = std::max(mean.sent_bytes, one.sent_bytes);
-    mean.formula = one.formula;
-  }
-  const double time_s = mean.forward_s + mean.backward_s;
-  if (time_s > 0) mean.low = low / time_s, mean.high = high / time_s;
-  variance = std::max(0.0, squares - time_s * time_s);
-  return mean;
-}
-
 namespace {
-
-// Adds one kind's attention to the mean layer, `share` of whose layers have it.
-void add_attention(MeanLayer& layer, const AttentionCost& cost, double share) {
-  const double time_s = cost.forward_s + cost.backward_s;
-  if (time_s <= 0) return;
-  const double exposed = std::min(time_s, cost.exposed_transfer_s + cost.exposed_wait_s);
-  const double computing = (time_s - exposed) / time_s;
-  const OriginSeconds unit = scaled(cost.origins, 1 / cost.origins.total());
-  add(layer.attention_forward, unit, share * cost.forward_s * computing);
-  add(layer.attention_backward, unit, share * cost.backward_s * computing);
-  add(layer.attention_exposed_transfer, unit, share * cost.exposed_transfer_s);
-  add(layer.attention_exposed_wait, unit, share * cost.exposed_wait_s);
-  layer.attention_half_s += share * time_s * std::max(1 - cost.low, cost.high - 1);
-  layer.attention_saved_bytes += share * as_double(cost.saved_bytes);
-  layer.attention_transient_bytes = std::max(layer.attention_transient_bytes, cost.transient_bytes);
-}
-
-void add_work(LayerWork& mean, const LayerWork& one, double share) {
-  mean.forward.add(one.forward, share);
-  mean.backward.add(one.backward, share);
-  mean.again.add(one.again, share);
-  mean.peak_s += share * one.peak_s;
-  mean.model_flops += share * one.model_flops;
-  const auto part = [&](std::int64_t& sum, std::int64_t bytes) {
-    sum += static_cast<std::int64_t>(share * as_double(bytes));
-  };
-  part(mean.saved_none_bytes, one.saved_none_bytes);
-  part(mean.saved_selective_bytes, one.saved_selective_bytes);
-  part(mean.saved_full_bytes, one.saved_full_bytes);
-  mean.working_bytes = std::max(mean.working_bytes, one.working_bytes);
-}
-
-LayerMemory layer_memory(const MeanLayer& layer, Recompute recompute) {
-  LayerMemory memory;
-  const double all = as_double(layer.work.saved_none_bytes) + layer.attention_saved_bytes;
-  memory.input_bytes = as_double(layer.work.saved_full_bytes);
-  switch (recompute) {
-    case Recompute::none: memory.saved_bytes = all; break;
-    case Recompute::selective:
-      memory.saved_bytes = as_double(layer.work.saved_selective_bytes) + layer.attention_saved_bytes;
-      memory.again_bytes = as_double(layer.work.saved_none_bytes - layer.work.saved_selective_bytes);
-      break;
-    case Recompute::full:
-      memory.saved_bytes = memory.input_bytes;
-      memory.again_bytes = all;
-      break;
-  }
-  memory.attention_bytes = layer.attention_transient_bytes;
-  memory.working_bytes = layer.work.working_bytes;
-  return memory;
-}
-
-}  // namespace
-
-StepModel::Stage StepModel::stage_of(const ModelLayout& layout, bool least) {
-  Stage stage;
-  const double tokens = tokens_of_rank(training_, layout);
-  const double layers = as_double(model_.layer_count());
-  const bool trains = training_.mode == Mode::training;
-  std::vector<double> variances(model_.attention.size());
-  for (std::size_t kind = 0; kind < model_.attention.size(); ++kind)
-    stage.attention.push_back(mixed_cost(kind, layout, least, variances[kind]));
-  const std::string* placement = nullptr;
-  for (const LayerRun& run : model_.layers) {
-    const double share = as_double(run.count) / layers;
-    add_attention(stage.layer, stage.attention[run.attention], share);
-    add_work(stage.layer.work,
-             layer_work(model_, model_.attention[run.attention], model_.feed_forward[run.feed_forward],
-                        training_, layout, rates_, tokens),
-             share);
-    stage.spread_s += share * std::sqrt(variances[run.attention]);
-    if (least || layout.cp == 1) continue;
-    const std::string& own = layout.attention[run.attention].placement;
-    if (placement != nullptr && *placement != own) stage.redistributions += trains ? 2 : 1;
-    placement = &own;
-  }
-  stage.head = head_work(model_, training_, layout, rates_, tokens);
-  const MeanLayer& layer = stage.layer;
-  double forward_s = layer.attention_forward.total() + layer.work.forward.total() +
-                     layer.attention_exposed_transfer.total() + layer.attention_exposed_wait.total();
-  double backward_s = trains ? layer.attention_backward.total() + layer.work.backward.total() : 0;
-  if (trains && layout.recompute == Recompute::selective) backward_s += layer.work.again.total();
-  if (trains && layout.recompute == Recompute::full)
-    backward_s += layer.work.forward.total() + layer.attention_forward.total();
-  const double head_s = stage.head.forward.total() + (trains ? stage.head.backward.total() : 0);
-  stage.layers =
-      layers_of_slowest(model_.layer_count(), layout.pp, forward_s + backward_s, head_s, stage.has_head);
-  stage.layers += trains && stage.has_head ? as_double(model_.prediction_layers) : 0;
-  stage.forward_s = forward_s * stage.layers + (stage.has_head ? stage.head.forward.total() : 0);
-  stage.backward_s = backward_s * stage.layers + (stage.has_head && trains ? stage.head.backward.total() : 0);
-  stage.spread_s *= stage.layers;
-  stage.memory = layer_memory(layer, trains ? layout.recompute : Recompute::full);
-  return stage;
-}
-
-namespace {
-
-class Terms {
- public:
-  explicit Terms(StepEstimate& step) : step_(step) {}
-  void add(std::string_view name, TermKind kind, const OriginSeconds& origins, double times = 1) {
-    put(name, kind, scaled(origins, times), times * half_of(origins));
-  }
-  void add(std::string_view name, TermKind kind, double seconds, Origin origin) {
-    OriginSeconds origins;
-    origins.add(origin, seconds);
-    put(name, kind, origins, half_of(origins));
-  }
-  void put(std::string_view name, TermKind kind, const OriginSeconds& origins, double half_s) {
-    if (origins.total() > 0) step_.terms.push_back({name, kind, origins, half_s});
-  }
-
- private:
-  StepEstimate& step_;
-};
 
 // Time, and a band in which the terms' errors are independent of each other.
 void sum_up(StepEstimate& step) {
@@ -303,98 +93,18 @@ void sum_up(StepEstimate& step) {
   step.high_s = step.time_s + half;
 }
 
-// The expected longest of n independent sums beside their mean, in standard deviations (normal, n from 2 on).
-double longest_of(std::int64_t n) {
-  return n < 2 ? 0 : std::sqrt(2 * std::log(as_double(n))) * (1 - 0.4 / as_double(n));
-}
-
 }  // namespace
 
-// What weights, gradients and the pipeline add, beside what they hide behind.
-void StepModel::add_exchanges(const ModelLayout& layout, const Stage& stage, StepEstimate& step) const {
-  Terms terms(step);
-  const LocalParameters local = local_parameters(model_, training_, layout);
-  const double m = as_double(layout.micro_batches), layers = std::max(1.0, stage.layers);
-  const bool trains = training_.mode == Mode::training;
-  const bool adapters = training_.lora_rank > 0;
-  const double trained_dense = adapters ? local.trained : local.dense,
-               trained_experts = adapters ? 0 : local.experts;
-  const GroupShape dense{dense_shards(layout), layout.tp},
-      experts{expert_shards(layout), layout.ep * layout.etp};
-  const auto both = [&](double dense_bytes, double expert_bytes) {
-    Estimate sum = rates_.gather(dense, dense_bytes);
-    const Estimate more = rates_.gather(experts, expert_bytes);
-    return Estimate{sum.seconds + more.seconds,
-                    more.seconds > 0 ? worst(sum.origin, more.origin) : sum.origin};
-  };
-  const Estimate weights =
-      both(local.dense * training_.parameter_bytes, local.experts * training_.parameter_bytes);
-  const Estimate gradients =
-      both(trained_dense * training_.gradient_bytes, trained_experts * training_.gradient_bytes);
-  if (trains && layout.zero >= 3) {
-    // Every micro-batch gathers the weights of each layer, forward and backward, behind the layer before.
-    const double forward = std::max(0.0, weights.seconds - stage.forward_s) + weights.seconds / layers;
-    const double backward =
-        std::max(0.0, weights.seconds + gradients.seconds - stage.backward_s) + gradients.seconds / layers;
-    terms.add("weights and gradients", TermKind::transfer, m * (forward + backward),
-              worst(weights.origin, gradients.origin));
-  } else if (trains) {
-    // Gradients leave behind the last backward, layer by layer; weights come back behind the first forward.
-    const double times = layout.zero == 0 ? 2 : 1;
-    const double exposed =
-        std::max(0.0, times * gradients.seconds - stage.backward_s * (layers - 1) / layers) +
-        gradients.seconds / layers;
-    terms.add("gradients", TermKind::transfer, exposed, gradients.origin);
-    if (layout.zero >= 1)
-      terms.add(
-          "weights", TermKind::transfer,
-          std::max(0.0, weights.seconds - stage.forward_s * (layers - 1) / layers) + weights.seconds / layers,
-          weights.origin);
-  }
-  if (layout.pp > 1) {
-    const double bytes =
-        tokens_of_rank(training_, layout) / as_double(layout.tp) * as_double(model_.hidden) * 2;
-    const Estimate hop = rates_.send(layout.tp * layout.cp * layout.dp, bytes);
-    const double chunks = as_double(layout.pipeline_chunks), ways = trains ? 2 : 1;
-    terms.add("pipeline bubble", TermKind::wait,
-              as_double(layout.pp - 1) / chunks * (stage.forward_s + stage.backward_s), Origin::interpolated);
-    terms.add("pipeline transfers", TermKind::transfer,
-              ways * hop.seconds * (as_double(layout.pp - 1) + (chunks > 1 ? m : 0)), hop.origin);
-  }
-  if (stage.redistributions > 0) {
-    const double bytes =
-        tokens_of_rank(training_, layout) * as_double(model_.hidden) * 2 / as_double(layout.tp);
-    const Estimate one = rates_.all_to_all({layout.cp, layout.tp}, bytes);
-    terms.add("redistribution", TermKind::transfer,
-              m * one.seconds * stage.redistributions / as_double(layout.pp), one.origin);
-  }
-  if (stage.spread_s > 0 && layout.dp > 1 && !training_.balanced)
-    terms.add("replicas wait for the longest rows", TermKind::wait,
-              stage.spread_s * std::sqrt(m) * longest_of(layout.dp), Origin::extrapolated);
-  if (!trains) return;
-  const double shards = layout.zero >= 1 ? as_double(dense_shards(layout)) : 1,
-               expert_parts = layout.zero >= 1 ? as_double(expert_shards(layout)) : 1;
-  const double updated = trained_dense / shards + trained_experts / expert_parts;
-  // Gradient read, master and moments read and written, weight written.
-  const double bytes_each = training_.gradient_bytes +
-                            2.0 * (training_.master_bytes + training_.optimizer_bytes) +
-                            training_.parameter_bytes;
-  if (layout.offload_optimizer) {
-    terms.add("optimizer on the host", TermKind::compute, updated * bytes_each / usual_host_update_bytes_s,
-              Origin::assumed);
-    terms.add("optimizer over PCIe", TermKind::transfer,
-              rates_.to_host(updated * (training_.gradient_bytes + training_.parameter_bytes)).seconds,
-              Origin::assumed);
-  } else {
-    const Estimate moved = rates_.move(updated * bytes_each);
-    terms.add("optimizer", TermKind::compute, moved.seconds, moved.origin);
-  }
-  if (layout.offload_checkpoints) {
-    const Estimate away = rates_.to_host(stage.memory.input_bytes * layers);
-    const double exposed =
-        std::max(0.0, away.seconds - stage.forward_s) + std::max(0.0, away.seconds - stage.backward_s);
-    terms.add("checkpoints over PCIe", TermKind::transfer, m * exposed, away.origin);
-  }
+void Terms::add(std::string_view name, TermKind kind, const OriginSeconds& origins, double times) {
+  put(name, kind, scaled(origins, times), times * half_of(origins));
+}
+void Terms::add(std::string_view name, TermKind kind, double seconds, Origin origin) {
+  OriginSeconds origins;
+  origins.add(origin, seconds);
+  put(name, kind, origins, half_of(origins));
+}
+void Terms::put(std::string_view name, TermKind kind, const OriginSeconds& origins, double half_s) {
+  if (origins.total() > 0) step_.terms.push_back({name, kind, origins, half_s});
 }
 
 StepEstimate StepModel::estimate(const ModelLayout& layout, bool least) {
@@ -415,17 +125,21 @@ StepEstimate StepModel::estimate(const ModelLayout& layout, bool least) {
     add(tensor, layer.work.backward.tensor_exchange);
     add(expert, layer.work.backward.expert_exchange);
     if (layout.recompute == Recompute::full) add(again, layer.attention_forward);
-    const WorkSeconds& twice = layout.recompute == Recompute::full ? layer.work.forward : layer.work.again;
+    const WorkSeconds& second = layout.recompute == Recompute::full ? layer.work.forward : layer.work.again;
     if (layout.recompute != Recompute::none) {
-      add(again, twice.products);
-      add(again, twice.moves);
-      add(tensor, twice.tensor_exchange);
-      add(expert, twice.expert_exchange);
+      add(again, second.products);
+      add(again, second.moves);
+      add(tensor, second.tensor_exchange);
+      add(expert, second.expert_exchange);
     }
   }
   terms.put("attention", TermKind::compute, scaled(attention, times), times * layer.attention_half_s);
-  terms.add("attention: transfer", TermKind::transfer, layer.attention_exposed_transfer, times);
-  terms.add("attention: waiting", TermKind::wait, layer.attention_exposed_wait, times);
+  // What is computed again is exchanged again.
+  const double exposed_s = layer.attention_exposed_transfer.total() + layer.attention_exposed_wait.total();
+  const bool twice = trains && layout.recompute == Recompute::full && exposed_s > 0;
+  const double exposed_times = times * (twice ? 1 + layer.forward_exposed_s / exposed_s : 1);
+  terms.add("attention: transfer", TermKind::transfer, layer.attention_exposed_transfer, exposed_times);
+  terms.add("attention: waiting", TermKind::wait, layer.attention_exposed_wait, exposed_times);
   terms.add("products", TermKind::compute, products, times);
   terms.add("element-wise", TermKind::compute, moves, times);
   terms.add("recompute", TermKind::compute, again, times);
@@ -441,6 +155,8 @@ StepEstimate StepModel::estimate(const ModelLayout& layout, bool least) {
     }
     terms.add("head and loss", TermKind::compute, head, m);
   }
+  step.critical.add(stage.forward_path, m);
+  step.critical.add(stage.backward_path, m);
   add_exchanges(layout, stage, step);
   sum_up(step);
 

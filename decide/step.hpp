@@ -36,6 +36,7 @@ struct StepEstimate {
   double share_of_peak = 0;     // model_flops over time_s, gpus and peak_flops of training.dtype
   double limit_s = 0;           // all FLOPs at peak, all moves at full bandwidth, nothing exposed, no bubble
   std::vector<StepTerm> terms;  // sum to time_s, none of 0
+  ResourceSeconds critical;     // sums to time_s: the path that ends last, by what it uses
   MemoryNeed memory;
   std::int64_t capacity_bytes = 0;
   bool fits = false, host_fits = true;

@@ -87,6 +87,8 @@ class Costs {
     // A library's call rounds its gradients and computes delta itself.
     if (shape.tables != KernelFamily::foreign && !takes_library(shape))
       beside_.add_launches(plan, calls, op, variant, cost);
+    cost.seconds /= hardware_.attention_speed;
+    cost.parts.scale(1 / hardware_.attention_speed);
     cost.origin = cost.parts.most();
     return cost;
   }

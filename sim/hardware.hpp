@@ -265,6 +265,8 @@ struct Hardware {
   std::int64_t fixed_bytes = 0;  // per GPU, outside the plan: context, NCCL buffers
   Provenance fixed;
   std::vector<std::pair<std::string, std::string>> environment;  // driver, CUDA, NCCL, NCCL_* as measured
+  // A what-if: every attention kernel takes its time over this. No file says it.
+  double attention_speed = 1;
   VariantChoice choice;
   kernels::cuda::Rates rates = kernels::cuda::shipped_rates(9, 0);  // of our kernels on this GPU
   std::string kernels_of;          // the library whose attention kernels the tables time; empty: our own

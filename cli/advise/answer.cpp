@@ -123,7 +123,7 @@ Answer answer_to(const Question& question, const AnswerOptions& options, Progres
     if (candidates[i].layout.cp == 1) answer.without_cp = i;
   answer.regret = regret_of(candidates);
   const Candidate& best = candidates.front();
-  answer.bindings = bindings_of(best.step, best.layout, question.hardware);
+  answer.bindings = bindings_of(best.step);
   if (question.baseline) answer.baseline = baseline_of(question);
   if (!fits(best)) {
     answer.levers = levers_of(question.model, question.training, question.hardware, best.layout);

@@ -76,6 +76,51 @@ void write_step(JsonWriter& json, const StepEstimate& step) {
   json.list("formulas", step.formulas);
 }
 
+// The question as resolved, by the scenario's keys. Degrees that are searched are 0.
+void write_question(JsonWriter& json, const Question& question) {
+  const Training& t = question.training;
+  json.key("scenario");
+  json.begin_object();
+  json.key("model");
+  json.begin_object();
+  json.field("name", question.model.name);
+  json.field("layers", question.model.layer_count());
+  json.field("parameters", parameters(question.model, false));
+  json.end_object();
+  json.key("training");
+  json.begin_object();
+  json.field("mode", name(t.mode));
+  json.field("gpus", t.gpus);
+  json.field("sequence", row_tokens(t));
+  json.key("lengths");
+  json.begin_array();
+  for (const auto& [length, share] : t.lengths) {
+    json.begin_array();
+    json.value(length);
+    json.value(share);
+    json.end_array();
+  }
+  json.end_array();
+  json.field("balanced", t.balanced);
+  json.field("tokens_per_step", t.tokens_per_step);
+  json.field("micro_batch", t.micro_batch);
+  for (const auto& [key, degree] : {std::pair{"tp", t.tp}, std::pair{"cp", t.cp}, std::pair{"pp", t.pp},
+                                    std::pair{"dp", t.dp}, std::pair{"ep", t.ep}, std::pair{"etp", t.etp}})
+    json.field(key, degree);
+  json.field("zero", t.zero);
+  json.field("recompute", t.recompute_given ? std::string(name(t.recompute)) : std::string());
+  json.field("dtype", t.dtype);
+  json.field("lora_rank", t.lora_rank);
+  json.field("host_bytes", t.host_bytes);
+  json.end_object();
+  json.key("hardware");
+  json.begin_object();
+  json.field("file", question.machine);
+  json.field("sha256", question.hardware.sha256);
+  json.end_object();
+  json.end_object();
+}
+
 void write_levers(JsonWriter& json, const std::vector<MemoryLever>& levers) {
   json.objects("first_lever", levers, [&](const MemoryLever& lever) {
     json.field("what", lever.what);
@@ -91,6 +136,7 @@ void write_answer_json(std::ostream& out, const Question& question, const Answer
                        const Versions& versions) {
   JsonWriter json(out);
   begin_result(json, "advise", "advise", versions);
+  write_question(json, question);
   json.field("model", question.model.name);
   json.field("machine", question.hardware.name);
   json.field("gpus", question.training.gpus);
@@ -105,7 +151,7 @@ void write_answer_json(std::ostream& out, const Question& question, const Answer
     json.field("bound_s", candidate.bound_s);
     json.field("equal_to_best", candidate.equal_to_best);
     json.field("proved", answer.proved[row]);
-    const auto of = bindings_of(candidate.step, candidate.layout, question.hardware);
+    const auto of = bindings_of(candidate.step);
     json.field("binds", of.empty() ? std::string() : of.front().resource);
     ++row;
   });

@@ -6,7 +6,9 @@
 #include <map>
 
 #include "algorithms/core/list.hpp"
+#include "cli/files/model_file.hpp"
 #include "cli/files/scenario_file.hpp"
+#include "cli/files/training_file.hpp"
 #include "cli/vocabulary.hpp"
 
 namespace cplab {
@@ -40,7 +42,8 @@ std::string trimmed(std::string_view text) {
 [[noreturn]] void fail_missing(const Table& table, const std::string& key) {
   const std::size_t dot = key.find('.');
   const std::string section = key.substr(0, dot);
-  const std::vector<std::string> sections{"problem", "parallel", "schedule", "simulate", "hardware"};
+  const std::vector<std::string> sections{"problem",  "parallel", "schedule", "simulate",
+                                          "hardware", "model",    "training"};
   if (std::find(sections.begin(), sections.end(), section) == sections.end())
     fail_unset(key, "no such section" + clause(meant_key("", section, sections)) +
                         " Legal: " + quoted_list(sections));
@@ -110,7 +113,9 @@ const std::vector<std::string>& legal_keys(std::string_view section) {
       {"parallel", {"ranks", "replicas", "groups", "algorithm", "placement", "homes"}},
       {"simulate",
        {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine", "slow", "jitter", "seed"}},
-      {"hardware", {"file"}}};
+      {"hardware", {"file"}},
+      {"model", model_keys()},
+      {"training", training_keys()}};
   static const std::vector<std::string> none;
   const auto found = keys.find(section);
   return found == keys.end() ? none : found->second;

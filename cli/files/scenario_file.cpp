@@ -241,10 +241,22 @@ std::string toml_text(const SettingValue& value) {
   return text + '"';
 }
 
+// [model] and [training] may stand beside a [problem]; without one there is no plan to speak of.
+void require_problem(const Table& table, const std::string& path) {
+  for (const char* section : {"model", "training"}) {
+    if (!table.has(section)) continue;
+    if (!table.has("problem"))
+      table.fail(section, "a question of a whole model, which `cplab advise " + path +
+                              "` takes; this command needs a [problem]");
+    for (const std::string& key : legal_keys(section)) (void)table.table(section).has(key);
+  }
+}
+
 ScenarioFile read(Table table, const std::string& path, const std::vector<std::string>& sets, bool is_file) {
   ScenarioFile file{path, std::move(table), {}, {}, {}, {}, {}, sets, {}};
   const std::string file_algorithm = algorithm_of(file.table);
   file.hardware_overrides = apply_changes(file.table, sets, file.notes);
+  require_problem(file.table, path);
   const Table problem = file.table.table("problem");
   const Table parallel = file.table.table("parallel");
   const Table schedule = file.table.table("schedule");
