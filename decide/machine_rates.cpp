@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "decide/fitted.hpp"
+
 namespace cplab {
 
 namespace {
@@ -63,7 +65,8 @@ Estimate MachineRates::gemm_efficiency(std::string_view dtype) const {
 Estimate MachineRates::product(std::string_view dtype, double m, double n, double k, double groups) const {
   if (m <= 0 || n <= 0 || k <= 0 || groups <= 0) return {0, Origin::measured};
   const Estimate efficiency = gemm_efficiency(dtype);
-  const double flops_s = peak_flops(dtype) * efficiency.seconds * waves_share(m, n, groups);
+  const double narrow = dtype == "fp8" ? fitted.fp8 : dtype == "fp4" ? fitted.fp4 : 1;
+  const double flops_s = peak_flops(dtype) * efficiency.seconds * narrow * waves_share(m, n, groups);
   const double bytes = (dtype == "fp8" ? 1.0 : dtype == "fp4" ? 0.5 : 2.0) * (m * k + n * k) + 2 * m * n;
   const double memory_s = bytes * groups / hardware_.gpu.copy_bytes_s;
   const double least_s =

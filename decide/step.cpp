@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "decide/fitted.hpp"
 #include "decide/layer_work.hpp"
 #include "sim/simulate.hpp"
 
@@ -265,6 +266,8 @@ StepModel::Stage StepModel::stage_of(const ModelLayout& layout, bool least) {
   stage.layers += trains && stage.has_head ? as_double(model_.prediction_layers) : 0;
   stage.forward_s = forward_s * stage.layers + (stage.has_head ? stage.head.forward.total() : 0);
   stage.backward_s = backward_s * stage.layers + (stage.has_head && trains ? stage.head.backward.total() : 0);
+  stage.forward_s *= 1 + fitted.gaps;
+  stage.backward_s *= 1 + fitted.gaps;
   stage.spread_s *= stage.layers;
   stage.memory = layer_memory(layer, trains ? layout.recompute : Recompute::full);
   return stage;
@@ -389,6 +392,14 @@ void StepModel::add_exchanges(const ModelLayout& layout, const Stage& stage, Ste
     const Estimate moved = rates_.move(updated * bytes_each);
     terms.add("optimizer", TermKind::compute, moved.seconds, moved.origin);
   }
+  if (training_.offload_parameters) {
+    const double held =
+        local.dense / as_double(dense_shards(layout)) + local.experts / as_double(expert_shards(layout));
+    const Estimate come = rates_.to_host(held * training_.parameter_bytes);
+    const double exposed =
+        std::max(0.0, come.seconds - stage.forward_s) + std::max(0.0, come.seconds - stage.backward_s);
+    terms.add("weights over PCIe", TermKind::transfer, m * exposed, come.origin);
+  }
   if (layout.offload_checkpoints) {
     const Estimate away = rates_.to_host(stage.memory.input_bytes * layers);
     const double exposed =
@@ -441,6 +452,9 @@ StepEstimate StepModel::estimate(const ModelLayout& layout, bool least) {
     }
     terms.add("head and loss", TermKind::compute, head, m);
   }
+  OriginSeconds gaps;
+  gaps.add(Origin::assumed, fitted.gaps * step.seconds_of(TermKind::compute));
+  terms.add("between kernels", TermKind::compute, gaps);
   add_exchanges(layout, stage, step);
   sum_up(step);
 

@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+"""Predicts published steps of whole models with `cplab advise` and prints them beside what was measured.
+
+    scripts/whole_model_rows.py [ROWS.csv] [--cplab PATH] [--only TEXT] [--summary] [--terms] [--markdown]
+
+Without a path: scenarios/published/whole-model-rows.csv, one value a row. Rows of one id are one run. Each run whose
+configuration is published becomes a scenario; the others are listed with the reason. --only takes ids or systems,
+separated by commas; --summary leaves the rows out; --terms adds what a step is made of. Errors are of the time:
+positive where the prediction is slower, whatever the metric. A row is inside where its measured value is inside the
+band. Standard library only.
+"""
+import argparse
+import csv
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROWS = ROOT / "scenarios/published/whole-model-rows.csv"
+GIB = 1 << 30
+
+MACHINES = {"B200": "b200x8", "GB200": "gb200-nvl72", "GB300": "gb300-nvl72", "H100": "h100x8", "H200": "h200x8",
+            "H800": "h800x8", "A100": "a100x8"}
+PRESETS = {"Llama3-70B-12L": ("llama3-70b", 12), "Llama3-405B-4L": ("llama3-405b", 4),
+           "Llama3.1-405B": ("llama3-405b", 0), "Llama3-70B": ("llama3-70b", 0), "Llama3.1-70B": ("llama3-70b", 0),
+           "Llama3-8B": ("llama3-8b", 0), "Llama3.1-8B": ("llama3-8b", 0), "Qwen3-0.6B": ("qwen3-0.6b", 0),
+           "Qwen3-4B": ("qwen3-4b", 0), "Qwen3-8B": ("qwen3-8b", 0), "Qwen3-32B": ("qwen3-32b", 0),
+           "Qwen3-30B-A3B": ("qwen3-30b-a3b", 0), "DeepSeek-V3": ("deepseek-v3", 0)}
+LATER = {"n204": "the thread's smoke test gives no model", "n205": "the thread's smoke test gives no model"}
+
+
+class Run:
+    """All published values of one id."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.first = rows[0]
+        self.id, self.use = self.first["id"], self.first["use"]
+        self.values = {row["metric"]: (float(row["value"]), row["unit"]) for row in rows}
+
+    def __getitem__(self, key):
+        return self.first[key] or ""
+
+    def number(self, key, otherwise):
+        text = self.first[key] or ""
+        return int(text) if text.isdigit() else otherwise
+
+
+def why_not(run):
+    """Why the run is not predicted; empty where it is."""
+    system, scope, model = run["system"], run["scope"], run["model"]
+    if scope in ("collective", "layer"):
+        return "no step: an exchange alone" if scope == "collective" else "no step: a layer's exchange, shape not stated"
+    if scope == "dit_step" or model.startswith("Wan"):
+        return "a diffusion transformer: attention without a mask, no causal language model"
+    if system == "vLLM":
+        return "time to the first token of concurrent requests: queueing is most of it"
+    if system == "transformers":
+        return "eager attention, which stores all scores: time and memory grow with the square of the length"
+    if system == "prime-rl":
+        return "batch, and LoRA or full training, not stated"
+    if system == "ms-swift":
+        return "GPU, adapter rank and accumulation not stated"
+    if run.id in LATER:
+        return LATER[run.id]
+    if system == "Megatron-Bridge" and not run["gbs"]:
+        return "global batch, and so the pipeline's bubble, and recompute not stated"
+    return "" if model in PRESETS else f"no preset for {model}"
+
+
+def base(run):
+    preset, layers = PRESETS[run["model"]]
+    model = {"preset": preset}
+    if layers:
+        model["layers"] = layers
+    training = {"gpus": run.number("gpus", 1), "sequence": run.number("seq", 0),
+                "micro_batch": run.number("mbs", 1), "tp": run.number("tp", 1), "cp": run.number("cp", 1),
+                "pp": run.number("pp", 1), "zero": 1, "recompute": "none"}
+    return model, training
+
+
+def algorithm_of(run):
+    for word, algorithm in (("a2a", "all_to_all"), ("ulysses", "all_to_all"), ("p2p", "ring"), ("ring", "ring")):
+        if word in run["method"]:
+            return algorithm
+    return ""
+
+
+def megatron(run, training):
+    """Megatron-LM, Bridge, NeMo: distributed optimizer, fp32 gradients, nothing recomputed."""
+    dtype = run["dtype"].lower()
+    training["dtype"] = "fp4" if "fp4" in dtype else "fp8" if "fp8" in dtype else "bf16"
+    if run.number("vpp", 1) > 1 and training["pp"] > 1:
+        training["pipeline_chunks"] = run.number("vpp", 1)
+    if run["fsdp"] not in ("", "0"):
+        training["zero"] = 3
+    training["dp"] = training["gpus"] // (training["tp"] * training["cp"] * training["pp"])
+    batch = run.number("gbs", 0)
+    if "long_sequence" in run["source"]:
+        # gpus as printed do not go with its own degrees, nor with a batch of at least one row a replica.
+        training["dp"] = run.number("dp", 1)
+        training["gpus"] = training["dp"] * training["tp"] * training["cp"]
+    if "SimuMax" in run["system"]:
+        training["overlap_tensor"] = False  # Megatron's own default; NeMo's and Bridge's recipes turn it on
+        batch = 4 * training["dp"]
+    training["tokens_per_step"] = batch * training["sequence"]
+
+
+def trl(run, training):
+    training.update(zero=3, recompute="full", fused_kernels=False, loss_chunks=max(1, training["sequence"] // training["cp"] // 2048),
+                    offload_checkpoints=True, dp=training["gpus"] // training["cp"],
+                    tokens_per_step=training["sequence"])
+
+
+def accelerate(run, training):
+    training.update(zero=3, recompute="full", offload_optimizer=True, fused_kernels=False, dp=1,
+                    tokens_per_step=8 * training["sequence"])
+
+
+def alst(run, training):
+    """DeepSpeed ZeRO-3 with the optimizer on the host and layers recomputed; the note says what else."""
+    note = run["note"].split(";")[0]
+    everything = note.startswith(("all", "+ both"))
+    if "no Ulysses" in note:
+        training["cp"] = 1
+    training.update(zero=3, recompute="full", offload_optimizer=True, fused_kernels=False,
+                    dp=training["gpus"] // training["cp"])
+    training["tokens_per_step"] = training["sequence"] * training["dp"]
+    if "baseline" not in note:  # Liger's fused loss comes first in their order
+        training["loss_chunks"] = max(1, training["sequence"] // training["cp"] // 2048)
+    if everything or "tiled" in note:
+        training["feed_forward_chunks"] = max(1, training["sequence"] // training["cp"] // run.number("hidden", 1))
+    training["offload_checkpoints"] = everything or ("checkpoint offload" in note and "no checkpoint" not in note)
+    training["offload_parameters"] = run.number("gpus", 1) == 1 and run["gpu"] == "H100"
+
+
+SYSTEMS = {"Megatron-LM (SimuMax bench)": megatron, "Megatron-Bridge": megatron, "NeMo": megatron,
+           "TRL (torch CP, FSDP2)": trl, "HF Accelerate+DeepSpeed": accelerate, "ArcticTraining ALST": alst}
+
+
+def toml(sections):
+    text = ""
+    for name, table in sections.items():
+        text += f"[{name}]\n"
+        for key, value in table.items():
+            text += f"{key} = {json.dumps(value)}\n"
+    return text
+
+
+def predict(cplab, sections, machine, algorithm):
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(toml(sections))
+        file.flush()
+        command = [cplab, "advise", file.name, "--hardware", machine, "--brief", "--quiet", "--json", "-"]
+        if algorithm and sections["training"]["cp"] > 1:
+            command += ["--over", f"algorithm={algorithm}"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}{toml(sections)}")
+    result = json.loads(done.stdout)
+    if not result["candidates"]:
+        raise SystemExit(f"{' '.join(command)}: no candidate\n{result['refused']}\n{toml(sections)}")
+    return result["candidates"][0]
+
+
+def model_flops_per_token(run):
+    """What the source's own TFLOP/s count: 6 FLOPs a parameter but the input embedding, and attention's products.
+
+    Until release 25.07 over all pairs of tokens, later over the causal half; rows that print tokens a second too agree
+    with it within 2 %.
+    """
+    hidden, layers = run.number("hidden", 0), run.number("layers", 0)
+    heads, kv_heads, size = run.number("q_heads", 0), run.number("kv_heads", 0), run.number("head_dim", 0)
+    width, words = {"Llama3.1-405B": (53248, 128256), "Llama3-8B": (14336, 128256),
+                    "Llama3-70B": (28672, 128256)}[run["model"]]
+    layer = hidden * size * (2 * heads + 2 * kv_heads) + 3 * hidden * width
+    pairs = run.number("seq", 0) * (1 if run["system"] == "NeMo" else 0.5)
+    return 6 * (layers * layer + hidden * words) + 12 * layers * heads * size * pairs
+
+
+class Comparison:
+    """One published value beside ours."""
+
+    def __init__(self, run, metric, measured, unit, predicted, error, inside):
+        self.run, self.metric, self.measured, self.unit = run, metric, measured, unit
+        self.predicted, self.error, self.inside = predicted, error, inside
+
+
+def step_times(run, step):
+    """(metric, predicted, low, high) of a step's time, low and high by the time."""
+    time_s, low_s, high_s = step["time_s"], step["low_s"], step["high_s"]
+    rate = step["tokens"] / time_s
+    for metric, (_, unit) in run.values.items():
+        if metric == "step_time":
+            scale = 1e3 if unit == "ms" else 1
+            yield metric, time_s * scale, low_s / time_s, high_s / time_s, False
+        elif metric == "tokens_per_s_per_gpu":
+            yield metric, step["tokens_s_gpu"], low_s / time_s, high_s / time_s, True
+        elif metric == "model_tflops_per_gpu" and "tokens_per_s_per_gpu" not in run.values:
+            yield (metric, step["tokens_s_gpu"] * model_flops_per_token(run) / 1e12, low_s / time_s, high_s / time_s, True)
+        elif metric == "tokens_per_s":
+            yield metric, rate, low_s / time_s, high_s / time_s, True
+
+
+def allocated_bytes(run, step):
+    """Peaks are the allocator's: without context, and without fragments unless all of the device was read."""
+    by_kind = {part["kind"]: part["bytes"] for part in step["memory"]}
+    total = step["memory_bytes"]
+    if "gpu_mem_used" in run.values:
+        return total
+    return total - by_kind.get("context", 0) - by_kind.get("fragmentation", 0)
+
+
+def compare(run, cplab):
+    model, training = base(run)
+    SYSTEMS[run["system"]](run, training)
+    machine, algorithm = MACHINES[run["gpu"]], algorithm_of(run)
+    if run["system"].startswith("HF"):
+        machine = str(ROOT / "scenarios/hardware/h100x8-fa2.toml")
+    sections = {"model": model, "training": training}
+    step = predict(cplab, sections, machine, algorithm)
+    found = []
+    for metric, predicted, low, high, inverse in step_times(run, step):
+        measured, unit = run.values[metric]
+        ratio = measured / predicted
+        time_ratio = 1 / ratio if inverse else ratio  # measured time over ours
+        found.append(Comparison(run, metric, measured, unit, predicted, 1 / time_ratio - 1, low <= time_ratio <= high))
+    for metric in ("peak_alloc", "peak_mem", "gpu_mem_used"):
+        if metric in run.values:
+            measured, unit = run.values[metric]
+            predicted = allocated_bytes(run, step) / (GIB if unit == "GiB" else 1e9)
+            found.append(Comparison(run, metric, measured, unit, predicted, predicted / measured - 1, None))
+    capacity = step["memory_bytes"] + step["headroom_bytes"]
+    if "fits" in run.values:
+        measured, unit = run.values["fits"]
+        found.append(Comparison(run, "fits", measured, unit, float(step["fits"]), None, None))
+    if "max_seq_that_fits" in run.values:
+        measured, unit = run.values["max_seq_that_fits"]
+        shorter = dict(training, sequence=training["sequence"] // 2)
+        shorter["tokens_per_step"] = shorter["sequence"]
+        shorter["tokens_per_step"] *= shorter["dp"]
+        for chunks in ("loss_chunks", "feed_forward_chunks"):
+            if shorter.get(chunks, 1) > 1:
+                shorter[chunks] = max(1, shorter[chunks] // 2)
+        half = predict(cplab, {"model": model, "training": shorter}, machine, algorithm)
+        slope = (step["memory_bytes"] - half["memory_bytes"]) / (training["sequence"] - shorter["sequence"])
+        longest = training["sequence"] + (capacity - step["memory_bytes"]) / slope
+        found.append(Comparison(run, "max_seq_that_fits", measured, unit, longest, longest / measured - 1, None))
+    return found, step, training
+
+
+def layout_text(training):
+    text = " ".join(f"{key}{training[key]}" for key in ("tp", "cp", "pp") if training[key] > 1)
+    if training.get("pipeline_chunks", 1) > 1:
+        text += f"x{training['pipeline_chunks']}"
+    return (text + (" fsdp" if training["zero"] == 3 else "")).strip() or "dp"
+
+
+def number(value):
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+
+
+def print_rows(results, unpredicted, terms):
+    print(f"{'id':<5} {'use':<5} {'run':<42} {'metric':<20} {'measured':>10} {'predicted':>10} {'error':>7} band")
+    for found, step, training in results:
+        for each in found:
+            run = each.run
+            what = f"{run['system'].split()[0].split('-LM')[0]} {run['model']} {run['seq']} {run['gpu']} {layout_text(training)}"
+            error = "" if each.error is None else f"{100 * each.error:+.1f} %"
+            inside = "" if each.inside is None else "inside" if each.inside else "outside"
+            print(f"{run.id:<5} {run.use:<5} {what[:42]:<42} {each.metric:<20} {number(each.measured):>10} "
+                  f"{number(each.predicted):>10} {error:>7} {inside}".rstrip())
+        if terms:
+            print("      " + ", ".join(f"{t['name']} {t['seconds']:.3g}" for t in step["terms"]) +
+                  f" | band {step['low_s'] / step['time_s']:.2f} {step['high_s'] / step['time_s']:.2f}")
+            print("      " + ", ".join(f"{p['kind']} {p['bytes'] / 1e9:.3g}" for p in step["memory"]) + " GB")
+    for run, reason in unpredicted:
+        print(f"{run.id:<5} {run.use:<5} {(run['system'] + ' ' + run['model'])[:42]:<42} not predicted: {reason}")
+
+
+TIMES = ("step_time", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "tokens_per_s")
+
+
+def agreement(rows):
+    """Pairs whose order we have right, of those that differ by more than the noise of 3 %."""
+    right = pairs = 0
+    for i, a in enumerate(rows):
+        for b in rows[:i]:
+            if a.metric != b.metric or abs(a.measured / b.measured - 1) < 0.03:
+                continue
+            pairs += 1
+            right += (a.measured > b.measured) == (a.predicted > b.predicted)
+    return right, pairs
+
+
+def summary_line(label, rows):
+    errors = [100 * each.error for each in rows]
+    inside = [each.inside for each in rows if each.inside is not None]
+    right, pairs = agreement(rows)
+    bands = f"{sum(inside)} of {len(inside)}" if inside else ""
+    order = f"{right} of {pairs}" if pairs else ""
+    median = statistics.median(abs(e) for e in errors)
+    print(f"{label:<58} {len(rows):>4} {median:>8.1f} {statistics.mean(errors):>+7.1f} {order:>10} {bands:>9}".rstrip())
+
+
+def print_summary(comparisons):
+    print(f"{'group':<58} {'rows':>4} {'median %':>8} {'mean %':>7} {'order':>10} {'in band':>9}")
+    times = [c for c in comparisons if c.metric in TIMES]
+    memory = [c for c in comparisons if c.metric in ("peak_alloc", "peak_mem", "gpu_mem_used")]
+    lengths = [c for c in comparisons if c.metric == "max_seq_that_fits"]
+    for title, chosen in (("time", times), ("memory", memory), ("longest row", lengths)):
+        groups = {}
+        for each in chosen:
+            run = each.run
+            groups.setdefault((run["system"].split(" (")[0], run["gpu"], run["dtype"].split("-")[0]), []).append(each)
+        for key, rows in sorted(groups.items()):
+            summary_line(f"{title}: {' '.join(key)}", rows)
+        for use in ("fit", "check"):
+            rows = [each for each in chosen if each.run.use == use]
+            if rows:
+                summary_line(f"{title}: all marked {use}", rows)
+    theirs = [each for each in times if "sim_step_time" in each.run.values]
+    if theirs:
+        errors = [100 * (c.run.values["sim_step_time"][0] / c.measured - 1) for c in theirs]
+        print(f"{'time: SimuMax itself, its rows with CP':<58} {len(theirs):>4} "
+              f"{statistics.median(abs(e) for e in errors):>8.1f} {statistics.mean(errors):>+7.1f}")
+        summary_line("time: ours on the same rows", theirs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("rows", nargs="?", default=str(ROWS))
+    parser.add_argument("--cplab", default="")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--summary", action="store_true")
+    parser.add_argument("--terms", action="store_true")
+    arguments = parser.parse_args()
+    cplab = arguments.cplab or str(ROOT / "build/release/cplab")
+    by_id = {}
+    with open(arguments.rows, newline="") as file:
+        for row in csv.DictReader(file):
+            by_id.setdefault(row["id"], []).append(row)
+    runs = [Run(rows) for rows in by_id.values()]
+    only = [text for text in arguments.only.split(",") if text]
+    if only:
+        runs = [run for run in runs if any(text == run.id or text in run["system"] for text in only)]
+    unpredicted = [(run, why_not(run)) for run in runs if why_not(run)]
+    results = [compare(run, cplab) for run in runs if not why_not(run)]
+    if not arguments.summary:
+        print_rows(results, unpredicted, arguments.terms)
+        print()
+    print_summary([each for found, _, _ in results for each in found if each.error is not None])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
