@@ -239,7 +239,9 @@ LayerWork layer_work(const Model& model, const AttentionKind& attention, const F
   LayerWork sums;
   Work work(sums, training, layout, rates);
   attention_part(work, sums, model, attention, layout, tokens);
+  const std::int64_t before_bytes = sums.saved_none_bytes;
   feed_forward_part(work, sums, model, feed_forward, training, layout, tokens);
+  sums.feed_forward_bytes = sums.saved_none_bytes - before_bytes;
   if (training.overlap_tensor) {
     hide_exchange(sums.forward.tensor_exchange, sums.forward.products, layout.tp);
     hide_exchange(sums.backward.tensor_exchange, sums.backward.products, layout.tp);

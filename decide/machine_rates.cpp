@@ -62,11 +62,19 @@ Estimate MachineRates::gemm_efficiency(std::string_view dtype) const {
   return {std::min(1.0, *middle), is_narrow(dtype) ? Origin::assumed : Origin::interpolated};
 }
 
+// Where power bounds bf16 products, narrow ones are bounded by what they take of it; elsewhere by the share
+// of their own peak that products reach.
+double MachineRates::held_flops(std::string_view dtype, double share) const {
+  const double own = peak_flops(dtype), wide = peak_flops("bf16") * share;
+  if (!is_narrow(dtype) || own <= peak_flops("bf16")) return own * share;
+  const double by_power = wide * (dtype == "fp8" ? fitted.fp8_of_bf16 : fitted.fp4_of_bf16);
+  return std::min(by_power, own * std::max(share, usual_efficiency(KernelClass::gemm)));
+}
+
 Estimate MachineRates::product(std::string_view dtype, double m, double n, double k, double groups) const {
   if (m <= 0 || n <= 0 || k <= 0 || groups <= 0) return {0, Origin::measured};
   const Estimate efficiency = gemm_efficiency(dtype);
-  const double narrow = dtype == "fp8" ? fitted.fp8 : dtype == "fp4" ? fitted.fp4 : 1;
-  const double flops_s = peak_flops(dtype) * efficiency.seconds * narrow * waves_share(m, n, groups);
+  const double flops_s = held_flops(dtype, efficiency.seconds) * waves_share(m, n, groups);
   const double bytes = (dtype == "fp8" ? 1.0 : dtype == "fp4" ? 0.5 : 2.0) * (m * k + n * k) + 2 * m * n;
   const double memory_s = bytes * groups / hardware_.gpu.copy_bytes_s;
   const double least_s =

@@ -188,14 +188,18 @@ MemoryNeed memory_need(const Model& model, const Training& training, const Model
     }
   }
   const double activations = saved;
-  const double working =
-      std::max(static_cast<double>(layer.working_bytes), layer.again_bytes) + state.gathered + state.fresh;
+  // The backward goes through the feed-forward part first, and has let it go when it reaches the attention.
   // Logits are alive when no layer is computed.
-  const double layers = static_cast<double>(layer.attention_bytes) + working;
-  const double logits = static_cast<double>(logits_bytes);
+  const double held = state.gathered + state.fresh, logits = static_cast<double>(logits_bytes);
+  const double feed_forward = std::max(static_cast<double>(layer.working_bytes), layer.again_bytes);
+  const double beside = layer.again_bytes - layer.again_feed_forward_bytes;
+  const auto attention = static_cast<double>(layer.attention_bytes);
+  const bool by_attention = attention + beside > feed_forward;
+  const double working = held + (by_attention ? beside : feed_forward);
+  const double layers = working + (by_attention ? attention : 0);
   MemoryNeed need;
-  const double transient = std::max(layers, logits + state.gathered + state.fresh);
-  const bool by_logits = logits + state.gathered + state.fresh > layers;
+  const double transient = std::max(layers, logits + held);
+  const bool by_logits = logits + held > layers;
   const auto add = [&](MemoryKind kind, double bytes) {
     const auto whole = static_cast<std::int64_t>(std::llround(bytes));
     if (whole <= 0) return;
@@ -206,8 +210,8 @@ MemoryNeed memory_need(const Model& model, const Training& training, const Model
   add(MemoryKind::gradients, state.gradients);
   add(MemoryKind::optimizer, state.optimizer);
   add(MemoryKind::activations, activations);
-  add(MemoryKind::attention, by_logits ? 0 : static_cast<double>(layer.attention_bytes));
-  add(MemoryKind::working, by_logits ? state.gathered + state.fresh : working);
+  add(MemoryKind::attention, by_logits || !by_attention ? 0 : attention);
+  add(MemoryKind::working, by_logits ? held : working);
   add(MemoryKind::logits, by_logits ? logits : 0);
   add(MemoryKind::cache, static_cast<double>(cache_bytes));
   add(MemoryKind::context, static_cast<double>(context_bytes));

@@ -203,6 +203,7 @@ void add_work(LayerWork& mean, const LayerWork& one, double share) {
     sum += static_cast<std::int64_t>(share * as_double(bytes));
   };
   part(mean.saved_none_bytes, one.saved_none_bytes);
+  part(mean.feed_forward_bytes, one.feed_forward_bytes);
   part(mean.saved_selective_bytes, one.saved_selective_bytes);
   part(mean.saved_full_bytes, one.saved_full_bytes);
   mean.working_bytes = std::max(mean.working_bytes, one.working_bytes);
@@ -223,6 +224,7 @@ LayerMemory layer_memory(const MeanLayer& layer, Recompute recompute) {
       memory.again_bytes = all;
       break;
   }
+  memory.again_feed_forward_bytes = std::min(memory.again_bytes, as_double(layer.work.feed_forward_bytes));
   memory.attention_bytes = layer.attention_transient_bytes;
   memory.working_bytes = layer.work.working_bytes;
   return memory;
