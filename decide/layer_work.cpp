@@ -42,11 +42,13 @@ class Work {
   }
   // A norm of so many elements: read and written once, twice as much backward. Operation by operation it is
   // widened, squared, scaled, narrowed and weighted by a kernel each, 28 bytes instead of 4 an element, and
-  // keeps a copy in fp32.
+  // keeps a copy in fp32; its backward holds three more.
   void norm(double elements) {
     const double times = training_.fused_kernels ? 1 : 7;
     move(2 * times * elements * activation_bytes, 4 * times * elements * activation_bytes, true);
-    if (!training_.fused_kernels) work_.saved_none_bytes += static_cast<std::int64_t>(elements * wide_bytes);
+    if (training_.fused_kernels) return;
+    work_.saved_none_bytes += static_cast<std::int64_t>(elements * wide_bytes);
+    work_.norm_bytes = std::max(work_.norm_bytes, static_cast<std::int64_t>(3 * elements * wide_bytes));
   }
   // Gathers the rows of a projection's input over the tp ranks, and scatters the sums of the one behind it.
   void tensor_exchange(double rows, double width, bool gathers_again) {

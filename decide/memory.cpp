@@ -191,7 +191,8 @@ MemoryNeed memory_need(const Model& model, const Training& training, const Model
   // The backward goes through the feed-forward part first, and has let it go when it reaches the attention.
   // Logits are alive when no layer is computed.
   const double held = state.gathered + state.fresh, logits = static_cast<double>(logits_bytes);
-  const double feed_forward = std::max(static_cast<double>(layer.working_bytes), layer.again_bytes);
+  const double feed_forward = std::max(static_cast<double>(layer.working_bytes),
+                                       layer.again_bytes + static_cast<double>(layer.norm_bytes));
   const double beside = layer.again_bytes - layer.again_feed_forward_bytes;
   const auto attention = static_cast<double>(layer.attention_bytes);
   const bool by_attention = attention + beside > feed_forward;

@@ -36,6 +36,7 @@ struct LayerMemory {
   double again_feed_forward_bytes = 0;  // of them, what is gone when the backward reaches its attention
   double input_bytes = 0;               // its input alone: what goes to the host with offload_checkpoints
   std::int64_t attention_bytes = 0, working_bytes = 0;
+  std::int64_t norm_bytes = 0;  // of a norm's backward, while all of the layer is held
 };
 
 struct MemoryNeed {
