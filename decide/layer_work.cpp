@@ -43,12 +43,12 @@ class Work {
   // A norm of so many elements: read and written once, twice as much backward. Operation by operation it is
   // widened, squared, scaled, narrowed and weighted by a kernel each, 28 bytes instead of 4 an element, and
   // keeps a copy in fp32; its backward holds three more.
-  void norm(double elements) {
+  void norm(double elements, std::int64_t& held_bytes) {
     const double times = training_.fused_kernels ? 1 : 7;
     move(2 * times * elements * activation_bytes, 4 * times * elements * activation_bytes, true);
     if (training_.fused_kernels) return;
     work_.saved_none_bytes += static_cast<std::int64_t>(elements * wide_bytes);
-    work_.norm_bytes = std::max(work_.norm_bytes, static_cast<std::int64_t>(3 * elements * wide_bytes));
+    held_bytes = static_cast<std::int64_t>(3 * elements * wide_bytes);
   }
   // Gathers the rows of a projection's input over the tp ranks, and scatters the sums of the one behind it.
   void tensor_exchange(double rows, double width, bool gathers_again) {
@@ -129,7 +129,7 @@ void attention_part(Work& work, LayerWork& sums, const Model& model, const Atten
                     const ModelLayout& layout, double rows) {
   const auto h = static_cast<double>(model.hidden), tp = static_cast<double>(layout.tp);
   const double norm = rows * h * activation_bytes / tp;
-  work.norm(rows * h / tp);
+  work.norm(rows * h / tp, sums.norm_bytes);
   work.tensor_exchange(rows, h, true);
   const auto D = static_cast<double>(kind.head_size), E = static_cast<double>(kind.value_size);
   const double q = per_rank(kind.heads, layout.tp) * (kind.mixer == Mixer::gated_delta ? E : D);
@@ -149,7 +149,7 @@ void attention_part(Work& work, LayerWork& sums, const Model& model, const Atten
   }
   const double turned = rows * (q + kv) * activation_bytes;
   work.move(2 * turned, 2 * turned, false);
-  if (kind.head_norms) work.norm(rows * (q + kv / 2));
+  if (kind.head_norms) work.norm(rows * (q + kv / 2), sums.head_norm_bytes);
   if (gate > 0) work.move(3 * rows * gate * activation_bytes, 5 * rows * gate * activation_bytes, true);
   work.move(3 * norm, 2 * norm, false);  // the sum with the layer's input
   // The layer's input and the normalized one; what is gated beside what the plan keeps.
@@ -186,7 +186,7 @@ void feed_forward_part(Work& work, LayerWork& sums, const Model& model, const Fe
                        const Training& training, const ModelLayout& layout, double rows) {
   const auto h = static_cast<double>(model.hidden), tp = static_cast<double>(layout.tp);
   const double norm = rows * h * activation_bytes / tp;
-  work.norm(rows * h / tp);
+  work.norm(rows * h / tp, sums.norm_bytes);
   sums.saved_selective_bytes += static_cast<std::int64_t>(norm);
   sums.saved_none_bytes += static_cast<std::int64_t>(2 * norm);
   if (kind.experts == 0) {

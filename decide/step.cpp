@@ -213,6 +213,7 @@ void add_work(LayerWork& mean, const LayerWork& one, double share) {
   part(mean.saved_selective_bytes, one.saved_selective_bytes);
   part(mean.saved_full_bytes, one.saved_full_bytes);
   mean.norm_bytes = std::max(mean.norm_bytes, one.norm_bytes);
+  mean.head_norm_bytes = std::max(mean.head_norm_bytes, one.head_norm_bytes);
   mean.working_bytes = std::max(mean.working_bytes, one.working_bytes);
 }
 
@@ -232,7 +233,7 @@ LayerMemory layer_memory(const MeanLayer& layer, Recompute recompute) {
       break;
   }
   memory.again_feed_forward_bytes = std::min(memory.again_bytes, as_double(layer.work.feed_forward_bytes));
-  memory.attention_bytes = layer.attention_transient_bytes;
+  memory.attention_bytes = std::max(layer.attention_transient_bytes, layer.work.head_norm_bytes);
   memory.working_bytes = layer.work.working_bytes;
   memory.norm_bytes = layer.work.norm_bytes;
   return memory;

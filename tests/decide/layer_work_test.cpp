@@ -19,7 +19,7 @@ Hardware machine(double share = 0.49, double bf16 = 2250e12, double fp8 = 4500e1
   made.gpu.sms = 148;
   made.gpu.copy_bytes_s = 6.8e12;
   made.gpu.peak_flops = {{"bf16", bf16}, {"fp8", fp8}, {"fp4", 15e15}};
-  made.efficiency.set(KernelClass::gemm, share);
+  made.efficiency.share[static_cast<std::size_t>(KernelClass::gemm)] = share;
   MessageTable table;
   table.kind = OpKind::all_gather;
   table.path = Path::intra;
