@@ -40,6 +40,10 @@ class Work {
     if (again) add(work_.again.moves, rates_.move(forward_bytes));
     work_.peak_s += (forward_bytes + backward_bytes) / rates_.hardware().gpu.copy_bytes_s;
   }
+  // Bytes of an element that is kept as a product's operand alone: as narrow as the product takes it.
+  double operand_bytes() const {
+    return training_.dtype == "fp8" ? 1 : training_.dtype == "fp4" ? 0.5 : activation_bytes;
+  }
   // A norm of so many elements: read and written once, twice as much backward. Operation by operation it is
   // widened, squared, scaled, narrowed and weighted by a kernel each, 28 bytes instead of 4 an element, and
   // keeps a copy in fp32; its backward holds three more.
@@ -155,7 +159,8 @@ void attention_part(Work& work, LayerWork& sums, const Model& model, const Atten
   // The layer's input and the normalized one; what is gated beside what the plan keeps.
   sums.saved_full_bytes += static_cast<std::int64_t>(norm);
   sums.saved_selective_bytes += static_cast<std::int64_t>(norm + rows * gate * activation_bytes);
-  sums.saved_none_bytes += static_cast<std::int64_t>(2 * norm + 2 * rows * gate * activation_bytes);
+  sums.saved_none_bytes += static_cast<std::int64_t>(norm + rows * h / tp * work.operand_bytes() +
+                                                     2 * rows * gate * activation_bytes);
   sums.working_bytes =
       std::max(sums.working_bytes, static_cast<std::int64_t>(rows * (h + q + kv + gate) * activation_bytes));
 }
@@ -171,9 +176,10 @@ void feed_forward_products(Work& work, LayerWork& sums, const Training& training
   const double act = rows * activation_bytes;
   work.move(act * (first + width), act * (2 * first + 2 * width), true);
   // What the activation of the gate gives is a result of its own where it is a kernel of its own.
-  const double kept = first + width + (gated && !training.fused_kernels ? width : 0);
+  const double kept = (first + (gated && !training.fused_kernels ? width : 0)) * activation_bytes +
+                      width * work.operand_bytes();
   const auto chunks = static_cast<double>(training.feed_forward_chunks);
-  sums.saved_none_bytes += static_cast<std::int64_t>(act * kept / chunks);
+  sums.saved_none_bytes += static_cast<std::int64_t>(rows * kept / chunks);
   sums.working_bytes =
       std::max(sums.working_bytes, static_cast<std::int64_t>(act * (h + (2 * first + width) / chunks)));
   if (training.feed_forward_chunks == 1) return;
@@ -188,7 +194,7 @@ void feed_forward_part(Work& work, LayerWork& sums, const Model& model, const Fe
   const double norm = rows * h * activation_bytes / tp;
   work.norm(rows * h / tp, sums.norm_bytes);
   sums.saved_selective_bytes += static_cast<std::int64_t>(norm);
-  sums.saved_none_bytes += static_cast<std::int64_t>(2 * norm);
+  sums.saved_none_bytes += static_cast<std::int64_t>(norm + rows * h / tp * work.operand_bytes());
   if (kind.experts == 0) {
     work.tensor_exchange(rows, h, true);
     feed_forward_products(work, sums, training, rows, h, static_cast<double>(kind.width) / tp, kind.gated, 1);
@@ -205,7 +211,7 @@ void feed_forward_part(Work& work, LayerWork& sums, const Model& model, const Fe
                           static_cast<double>(kind.width) / static_cast<double>(layout.etp), kind.gated,
                           local);
     work.move(2 * own * chosen * h * activation_bytes, 2 * own * chosen * h * activation_bytes, false);
-    sums.saved_none_bytes += static_cast<std::int64_t>(routed * h * activation_bytes);
+    sums.saved_none_bytes += static_cast<std::int64_t>(routed * h * work.operand_bytes());
     if (kind.shared_width > 0) {
       work.tensor_exchange(rows, h, true);
       feed_forward_products(work, sums, training, rows, h, static_cast<double>(kind.shared_width) / tp,

@@ -198,6 +198,8 @@ def predict(cplab, sections, machine, algorithm):
         file.write(toml(sections))
         file.flush()
         command = [cplab, "advise", file.name, "--hardware", machine, "--brief", "--quiet", "--json", "-"]
+        for key in ("micro_batch", "loss_chunks"):  # else it looks for others where a layout does not fit
+            command += ["--over", f"{key}={sections['training'].get(key, 1)}"]
         if algorithm and sections["training"]["cp"] > 1:
             command += ["--over", f"algorithm={algorithm}"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT)
@@ -307,7 +309,8 @@ def compare_on(run, cplab, sections, machine, algorithm):
         half = predict(cplab, dict(sections, training=shorter), machine, algorithm)
         slope = (step["memory_bytes"] - half["memory_bytes"]) / (training["sequence"] - shorter["sequence"])
         longest = training["sequence"] + (capacity - step["memory_bytes"]) / slope
-        found.append(Comparison(run, "max_seq_that_fits", measured, unit, longest, longest / measured - 1, None))
+        found.append(Comparison(run, "fits at that length", 1, "bool", float(step["fits"]), None, None))
+        found.append(Comparison(run, "longest row that fits", measured, unit, longest, longest / measured - 1, None))
     return found, step, training
 
 
@@ -323,7 +326,7 @@ def number(value):
 
 
 def print_rows(results, unpredicted, terms):
-    print(f"{'id':<5} {'use':<5} {'run':<42} {'metric':<20} {'measured':>10} {'predicted':>10} {'error':>7} band")
+    print(f"{'id':<5} {'use':<5} {'run':<42} {'metric':<21} {'measured':>10} {'predicted':>10} {'error':>7} band")
     for found, step, training in results:
         for each in found:
             run = each.run
@@ -332,7 +335,7 @@ def print_rows(results, unpredicted, terms):
             inside = "" if each.inside is None else "inside" if each.inside else "outside"
             if each.inside is not None and not step["fits"]:
                 inside += ", does not fit"
-            print(f"{run.id:<5} {run.use:<5} {what[:42]:<42} {each.metric:<20} {number(each.measured):>10} "
+            print(f"{run.id:<5} {run.use:<5} {what[:42]:<42} {each.metric:<21} {number(each.measured):>10} "
                   f"{number(each.predicted):>10} {error:>7} {inside}".rstrip())
         if terms:
             print("      " + ", ".join(f"{t['name']} {t['seconds']:.3g}" for t in step["terms"]) +
@@ -371,7 +374,7 @@ def print_summary(comparisons):
     print(f"{'group':<58} {'rows':>4} {'median %':>8} {'mean %':>7} {'order':>10} {'in band':>9}")
     times = [c for c in comparisons if c.metric in TIMES]
     memory = [c for c in comparisons if c.metric in ("peak_alloc", "peak_mem", "gpu_mem_used")]
-    lengths = [c for c in comparisons if c.metric == "max_seq_that_fits"]
+    lengths = [c for c in comparisons if c.metric == "longest row that fits"]
     for title, chosen in (("time", times), ("memory", memory), ("longest row", lengths)):
         groups = {}
         for each in chosen:

@@ -111,3 +111,30 @@ TEST_CASE("a feed-forward part in pieces keeps one of them, and computes it once
       rates.product("bf16", rows, 2 * width, 8192).seconds + rates.product("bf16", rows, 8192, width).seconds;
   CHECK(pieces.backward.products.total() - whole.backward.products.total() == doctest::Approx(forward_s));
 }
+
+TEST_CASE("products of few rows a group begin and end their tiles anew") {
+  const Hardware b200 = machine();
+  const MachineRates rates(b200);
+  // 148 groups of 256 rows are whole waves of tiles, as one product of 148 x 256 rows is.
+  const double one_s = rates.product("bf16", 148 * 256, 2048, 4096).seconds;
+  CHECK(rates.product("bf16", 256, 2048, 4096, 148).seconds ==
+        doctest::Approx(one_s * (1 + 128.0 / 256) * (1 + 384.0 / 4096)));
+}
+
+TEST_CASE("what an FP8 product alone takes is kept in FP8") {
+  const Hardware b200 = machine();
+  const MachineRates rates(b200);
+  const Model model = by_hand::twelve_layers();
+  Training training = by_hand::rows_of(4096, 1);
+  constexpr double rows = 4096, h = 8192, width = 28672;
+  const auto kept = [&] {
+    return static_cast<double>(
+        layer_work(model, model.attention[0], model.feed_forward[0], training, {}, rates, rows)
+            .saved_none_bytes);
+  };
+  const double wide = kept();
+  // Layer inputs, normalized inputs, gate and up, and what goes into down.
+  CHECK(wide == doctest::Approx(rows * 2 * (2 * h + 2 * h + 3 * width)));
+  training.dtype = "fp8";
+  CHECK(wide - kept() == doctest::Approx(rows * (2 * h + width)));
+}
