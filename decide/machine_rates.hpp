@@ -63,6 +63,7 @@ class MachineRates {
   // What one member sends and what it can send a second, over the path of its group.
   Estimate wire(OpKind, GroupShape, double sent_bytes) const;
   double waves_share(double m, double n, double groups) const;
+  double held_flops(std::string_view dtype, double share) const;
 
   const Hardware& hardware_;
 };

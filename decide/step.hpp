@@ -76,6 +76,7 @@ class StepModel {
   struct Stage;  // one micro-batch through the slowest pipeline stage
   AttentionCost mixed_cost(std::size_t kind, const ModelLayout&, bool least, double& spread_s);
   Stage stage_of(const ModelLayout&, bool least);
+  static void add_gaps(Stage&, Recompute, bool trains);
   StepEstimate estimate(const ModelLayout&, bool least);
   void add_exchanges(const ModelLayout&, const Stage&, StepEstimate&) const;
 
