@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "algorithms/core/list.hpp"
 
@@ -18,20 +17,6 @@ bool fits(const Candidate& candidate) {
 bool same_degrees(const ModelLayout& a, const ModelLayout& b) {
   return a.tp == b.tp && a.cp == b.cp && a.pp == b.pp && a.dp == b.dp && a.ep == b.ep && a.zero == b.zero &&
          a.micro_batch == b.micro_batch;
-}
-
-// How far the difference of two steps may be off.
-double uncertain_s(const StepEstimate& a, const StepEstimate& b) {
-  std::map<std::string_view, std::pair<double, double>> difference;
-  for (const StepEstimate* step : {&a, &b})
-    for (const StepTerm& term : step->terms) {
-      auto& [seconds, share] = difference[term.name];
-      seconds += (step == &a ? -1 : 1) * term.seconds();
-      share = std::max(share, term.half_s / term.seconds());
-    }
-  double squares = 0;
-  for (const auto& [name, of] : difference) squares += std::pow(of.first * of.second, 2);
-  return std::sqrt(squares);
 }
 
 // The placement where it is not the algorithm's own.
@@ -54,7 +39,7 @@ std::optional<Regret> regret_of(const std::vector<Candidate>& candidates) {
   for (std::size_t i = 1; i < candidates.size(); ++i) {
     if (!fits(candidates[i])) continue;
     const StepEstimate& other = candidates[i].step;
-    const double lost = best.time_s - other.time_s + uncertain_s(best, other);
+    const double lost = best.time_s - other.time_s + uncertain_difference_s(best, other);
     const double share = std::max(0.0, lost / std::max(other.time_s, 1e-12));
     if (!worst || share > worst->share) worst = Regret{share, i};
   }

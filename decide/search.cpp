@@ -148,22 +148,22 @@ StepEstimate least_lever(ModelLayout& layout, const std::vector<Lever>& ladder, 
 
 }  // namespace
 
-bool is_equal(const StepEstimate& best, const StepEstimate& other) {
+double uncertain_difference_s(const StepEstimate& a, const StepEstimate& b) {
   std::map<std::string_view, std::pair<double, double>>
       difference;  // by term: seconds, and how uncertain a second is
-  for (const StepEstimate* step : {&best, &other})
+  for (const StepEstimate* step : {&a, &b})
     for (const StepTerm& term : step->terms) {
       auto& [seconds, share] = difference[term.name];
-      seconds += (step == &best ? -1 : 1) * term.seconds();
+      seconds += (step == &a ? -1 : 1) * term.seconds();
       share = std::max(share, term.half_s / term.seconds());
     }
-  double all = 0, uncertain = 0;
-  for (const auto& [name, of] : difference) {
-    all += of.first;
-    uncertain += std::pow(of.first * of.second, 2);
-  }
-  // A thousandth: numbers that no run could tell apart.
-  return std::abs(all) <= std::sqrt(uncertain) + 1e-3 * best.time_s;
+  double squares = std::pow(near_best * a.time_s, 2);
+  for (const auto& [name, of] : difference) squares += std::pow(of.first * of.second, 2);
+  return std::sqrt(squares);
+}
+
+bool is_equal(const StepEstimate& best, const StepEstimate& other) {
+  return std::abs(best.time_s - other.time_s) <= uncertain_difference_s(best, other);
 }
 
 void rank(std::vector<Candidate>& candidates) {

@@ -72,11 +72,14 @@ std::vector<std::vector<AttentionChoice>> attention_choices(StepModel&, const Mo
 // Throws HardwareError; ScenarioError where nothing is legal (what() says why, and what would be).
 Search search(StepModel&, const SearchSpace&, const SearchOptions&);
 
-// Is the difference of two estimates within what their terms may be off where they differ?
-bool is_equal(const StepEstimate& best, const StepEstimate& other);
-// Best first: what fits; by time; of those equal to the fastest and within `near` of it, by memory.
-void rank(std::vector<Candidate>&);
+// How far the difference of two estimates may be off: what their terms may be off where they differ, and
+// near_best, since runs of one recipe differ by 2 to 6 % between releases.
+double uncertain_difference_s(const StepEstimate&, const StepEstimate&);
 constexpr double near_best = 0.02;
+// Is their difference within that?
+bool is_equal(const StepEstimate& best, const StepEstimate& other);
+// Best first: what fits; by time; of those equal to the fastest and within near_best of it, by memory.
+void rank(std::vector<Candidate>&);
 
 // Divisors, ascending.
 std::vector<std::int64_t> divisors(std::int64_t);

@@ -230,8 +230,13 @@ class Reader {
     if (!overrides_.empty() && is_valid_alone())
       return blamed_overrides(error, overrides_) + ": " + cplab::place_of(error) + ": " + error.what();
     if (error.entry < 0) return opened_.table.said(cplab::place_of(error), error.what());
-    return opened_.table.tables(error.table)[static_cast<std::size_t>(error.entry)].said(
-        "", error.key + ": " + error.what());
+    const std::vector<Table> entries = opened_.table.tables(error.table);
+    const auto entry = static_cast<std::size_t>(error.entry);
+    // What a data sheet leaves out is made of its numbers.
+    if (entry >= entries.size())
+      return opened_.table.said("efficiency", "with the numbers of [gpu] makes a [[" + error.table + "]] " +
+                                                  error.key + " that cannot be: " + error.what());
+    return entries[entry].said("", error.key + ": " + error.what());
   }
 
   bool is_valid_alone() {

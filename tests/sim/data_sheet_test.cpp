@@ -276,6 +276,11 @@ TEST_CASE("all that is wrong with a data sheet is told at once") {
   text = sheet;
   text.erase(text.find("peak_flops"), text.find("[efficiency]") - text.find("peak_flops"));
   CHECK(contains(errors_of(text), "gpu.peak_flops: missing"));
+  // What its numbers make cannot be: said of them, and not of a line that is not there.
+  text = sheet;
+  text.replace(text.find("attend_backward = 0.4"), 21, "attend_backward = 1e-300");
+  CHECK(contains(errors_of(text),
+                 "efficiency: with the numbers of [gpu] makes a [[kernel]] class=attend_backward"));
   // Without [efficiency] a file has to say it all, and is told of it.
   text = sheet;
   text.erase(text.find("[efficiency]"));

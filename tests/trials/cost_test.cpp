@@ -82,9 +82,13 @@ TEST_CASE("settings of the GPU that change kernels, or no time, say so") {
 }
 
 TEST_CASE("a straggler slows the ring that it is in") {
+  // Inside a node, where kernels bind; over two nodes the network does, and the straggler waits with the
+  // others.
+  const auto time_s = [&](const std::vector<std::string>& sets) {
+    return simulated(trial("21-straggler.toml"), sets).at("time_s").get<double>();
+  };
+  CHECK(time_s({"parallel.ranks=8"}) > 1.1 * time_s({"parallel.ranks=8", "simulate.slow=[]"}));
   const Json slow = simulated(trial("21-straggler.toml"), {});
-  const Json even = simulated(trial("21-straggler.toml"), {"simulate.slow=[]"});
-  CHECK(slow.at("time_s") > even.at("time_s"));
   CHECK(slow.at("scenario").at("simulate").at("slow")[0].at("compute") == 0.8);
 }
 
