@@ -2,6 +2,7 @@
 #include "calls/converter.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -36,8 +37,17 @@ kernels::DType kernel_dtype(DType dtype) {
   return kernels::DType::fp32;
 }
 
+namespace {
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> next{0};
+  return next++;
+}
+
+}  // namespace
+
 CallConverter::CallConverter(const RankPlan& plan, DType nominal, std::vector<double> slopes)
-    : plan_(plan), nominal_(nominal), slopes_(std::move(slopes)) {
+    : plan_(plan), id_(next_id()), nominal_(nominal), slopes_(std::move(slopes)) {
   runs_.reserve(plan.row_ranges.size());
   for (const RowRange& r : plan.row_ranges) runs_.push_back({r.begin, r.count, r.step});
   segments_.reserve(plan.segments.size());

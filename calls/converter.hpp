@@ -35,6 +35,9 @@ class CallConverter {
   std::vector<PlacedView> pieces(const View&, std::initializer_list<std::int32_t> cuts = {}) const;
 
   const RankPlan& plan() const { return plan_; }
+  // Of this converter and its copies alone, of all that this process makes: what was found about an operation
+  // is known by it and by what the operation says.
+  std::uint64_t id() const { return id_; }
 
  private:
   const View& view_of(const Operation&, Operand) const;
@@ -63,6 +66,7 @@ class CallConverter {
   kernels::Write write_of(const Operation&, Operand) const;
 
   const RankPlan& plan_;
+  std::uint64_t id_;
   DType nominal_;
   std::vector<kernels::RowRun> runs_;       // RankPlan::row_ranges, in the kernels' terms
   std::vector<kernels::Segment> segments_;  // RankPlan::segments, likewise

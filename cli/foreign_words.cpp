@@ -83,7 +83,7 @@ const std::vector<Synonyms>& explained() {
 
 const std::vector<Synonyms>& explained_commands() {
   static const std::vector<Synonyms> table{
-      {"there is none yet.", {"sweep", "advise"}},
+      {"there is none yet.", {"advise"}},
       {"scripts in plots/ draw results (plots/timeline.py --help).", {"plot", "draw", "figure", "chart"}},
   };
   return table;

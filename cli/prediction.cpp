@@ -10,11 +10,13 @@
 #include "cli/files/changes.hpp"
 #include "cli/files/hardware_file.hpp"
 #include "cli/files/hardware_notes.hpp"
+#include "cli/forecast_notes.hpp"
 #include "cli/session.hpp"
 #include "cli/verify/verify.hpp"
 #include "kernels/compiled.hpp"
 #include "report/table.hpp"
 #include "report/variants.hpp"
+#include "sim/attention_variant.hpp"
 #include "sim/kernel_variants.hpp"
 #include "sim/simulate.hpp"
 
@@ -112,6 +114,9 @@ SimulateOptions options_of(const ScenarioFile& file) {
   options.run_ahead = file.simulate.run_ahead;
   options.iteration = file.simulate.iteration;
   options.engine = file.simulate.engine;
+  options.slow = file.simulate.disturbance.slow;
+  options.jitter = file.simulate.disturbance.jitter;
+  options.seed = file.simulate.disturbance.seed;
   return options;
 }
 
@@ -146,10 +151,11 @@ VariantChoice choice_of_run(const ScenarioFile& file) {
   return choice;
 }
 
-Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progress) {
+Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progress, SettingNotes settings) {
   require_machine(file);
   Hardware hardware = machine_of(file);
   hardware.choice = choice_of_run(file);
+  hardware.known_variants = make_known_variants(hardware);
   Prediction prediction = [&] {
     try {
       return predict(file, plan, hardware, progress);
@@ -165,6 +171,12 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
   prediction.notes = machine_notes(plan.scenario.problem, hardware);
   for (std::string& note : fall_back_notes(plan, prediction.timeline))
     prediction.notes.push_back(std::move(note));
+  const bool links_set = std::any_of(
+      file.hardware_overrides.begin(), file.hardware_overrides.end(),
+      [](const auto& each) { return each.first.starts_with("node.") || each.first.starts_with("network."); });
+  for (std::string& note : forecast_notes(plan, hardware, prediction.timeline, links_set))
+    prediction.notes.push_back(std::move(note));
+  if (settings == SettingNotes::no) return prediction;
   if (progress && !file.hardware_overrides.empty())
     progress->stage("simulating without what was set", operation_count(plan), "operations");
   note_settings(file, plan, hardware, options_of(file), prediction);
@@ -179,6 +191,8 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, const Hardware& h
   }
   Prediction prediction;
   OriginSeconds origins;
+  // The simulation is another process, which takes what this one knows, and gives nothing back.
+  if (hardware.known_variants) find_kernel_variants(plan, hardware);
   try {
     Simulation simulation = simulate(plan, hardware, options);
     prediction.timeline = std::move(simulation.timeline);
@@ -186,6 +200,8 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, const Hardware& h
     prediction.low_s = simulation.low_s;
     prediction.high_s = simulation.high_s;
     prediction.chain = shares_of(simulation.critical_use);
+    prediction.chain_parts = simulation.critical_parts;
+    prediction.chain_s = simulation.time_s;
   } catch (const HardwareError& error) {
     fail(file, plan, options, error);
   } catch (const ScenarioError& error) {

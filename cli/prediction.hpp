@@ -21,6 +21,8 @@ struct Prediction {
   Fit fit;
   double low_s = 0, high_s = 0;  // the band around figures.time_s
   ChainShares chain;
+  ChainParts chain_parts;
+  double chain_s = 0;  // what the parts are of: both phases
   std::string machine, gpu;        // what the hardware file calls them
   std::vector<std::string> notes;  // what a reader of the times must know, a sentence each
 };
@@ -44,8 +46,12 @@ void require_machine(const ScenarioFile&);
 // those that one with a CUDA toolkit has by default.
 VariantChoice choice_of_run(const ScenarioFile&);
 
+// Whether the notes say which settings of --set hardware.* change nothing: one more simulation for each.
+enum class SettingNotes : bool { no, yes };
+
 // Throws InputError when the scenario names no hardware file or the file is wrong, and CannotPredict.
-Prediction predict(const ScenarioFile&, const Plan&, Progress* progress = nullptr);
+Prediction predict(const ScenarioFile&, const Plan&, Progress* progress = nullptr,
+                   SettingNotes = SettingNotes::yes);
 // The same on a machine that was made of the file's, or is another one. The notes are not filled in.
 Prediction predict(const ScenarioFile&, const Plan&, const Hardware&, Progress* progress = nullptr);
 

@@ -2,6 +2,7 @@
 #include "cli/program.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <iostream>
 #include <new>
 #include <string>
@@ -79,7 +80,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> table{
       {"list",
        "[KIND]",
-       "what exists: algorithms, placements, scenarios, hardware, models, faults, published",
+       "what exists: algorithms, placements, scenarios, hardware, models, faults, published, studies",
        "cplab list algorithms",
        {},
        command_list},
@@ -113,6 +114,19 @@ const std::vector<Command>& commands() {
         inject_mutation_option},
        command_simulate,
        true},
+      {"sweep",
+       "STUDY | --merge FILE ...",
+       "predict every point of a study: keys that vary, constraints, shards, resumed from its JSON lines",
+       "cplab sweep degrees --csv degrees.csv",
+       {{"merge", "", "put files of JSON lines together, those of shards for example, instead of a study"},
+        {"jsonl", "FILE", "a line for each point as it ends; what the file holds already is not done again"},
+        {"shard", "I/N", "one point in N, beginning with the I-th: 0/4 to 3/4, or 1/4 to 4/4, are all"},
+        {"workers", "N", "processes (default: one for each core)"},
+        hardware,
+        {"strict", "", "exit 1 if a point does not fit, or any time is extrapolated or assumed"},
+        choose,
+        {"choices", "FILE", "of autotune and hybrid: what was measured on such a GPU"}},
+       command_sweep},
       {"run",
        "SCENARIO | --plan FILE",
        "execute and measure",
@@ -185,7 +199,8 @@ const std::vector<Command>& commands() {
          true},
         {"baseline", "LAYOUT", "compare with this one term by term, such as tp=8,cp=2,algorithm=ring"},
         {"price", "AMOUNT", "of a GPU hour: cost of a million tokens"},
-        {"emit", "FRAMEWORK", "flags to paste: megatron, torchtitan, verl, ms-swift, deepspeed, vllm, sglang"},
+        {"emit", "FRAMEWORK",
+         "flags to paste: megatron, torchtitan, verl, ms-swift, deepspeed, vllm, sglang"},
         {"fit", "", "fewest GPUs for these rows, the longest row on these GPUs, what frees memory"},
         {"brief", "", "no what-ifs and no break-even lengths"},
         {"exhaustive", "", "simulate every legal layout, whatever its bound says"},
@@ -321,8 +336,9 @@ const Command& find_command(const std::string& name) {
   throw InputError(name + ": no such command" + clause(meant_command(name, names)) + " See cplab --help");
 }
 
-// Words of "PREDICTED.json MEASURED.json"; an option after "|" is none.
+// Words of "PREDICTED.json MEASURED.json"; an option after "|" is none. "..." stands for any number.
 std::size_t positional_count(const Command& command) {
+  if (command.positional.ends_with("...")) return SIZE_MAX;
   const std::string_view words = command.positional.substr(0, command.positional.find(" |"));
   return words.empty() ? 0 : static_cast<std::size_t>(std::count(words.begin(), words.end(), ' ')) + 1;
 }

@@ -1,7 +1,9 @@
 // A thread that writes the line anew four times a second, or one more line every ten.
 #include "cli/progress.hpp"
 
+#include <cmath>
 #include <cstdlib>
+#include <utility>
 
 namespace cplab {
 
@@ -42,11 +44,13 @@ void Progress::end() {
   if (terminal_) console_.progress("");
 }
 
-void Progress::stage(const std::string& what, std::int64_t all, const std::string& unit) {
+void Progress::stage(const std::string& what, std::int64_t all, const std::string& unit, Alike alike) {
   if (!live_) return;
   const std::lock_guard lock(mutex_);
   what_ = what;
   unit_ = unit;
+  alike_ = alike;
+  stage_start_ = Clock::now();
   done_ = 0;
   all_ = all;
   if (terminal_ && due() && !over_) show();
@@ -68,7 +72,20 @@ std::string Progress::line() const {
     line += ": " + std::to_string(done_) + " of " + std::to_string(all_) + " " + unit_;
   }
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - start_).count();
-  return line + ", " + std::to_string(seconds) + " s";
+  line += ", " + std::to_string(seconds) + " s";
+  if (alike_ == Alike::no) return line;
+  const std::chrono::duration<double> elapsed = Clock::now() - stage_start_;
+  return line + time_left(elapsed.count(), done_, all_);
+}
+
+std::string Progress::time_left(double elapsed_s, std::int64_t done, std::int64_t all) {
+  if (done <= 0 || done >= all) return {};
+  const double left_s = elapsed_s / static_cast<double>(done) * static_cast<double>(all - done);
+  constexpr double minute_s = 60, hour_s = 3600, most_seconds = 120, most_minutes = 120 * minute_s;
+  const auto [unit_s, unit] = left_s < most_seconds   ? std::pair(1.0, " s")
+                              : left_s < most_minutes ? std::pair(minute_s, " min")
+                                                      : std::pair(hour_s, " h");
+  return ", about " + std::to_string(static_cast<std::int64_t>(std::ceil(left_s / unit_s))) + unit + " left";
 }
 
 void Progress::show() {

@@ -27,11 +27,17 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // The next stage. With `unit` ("operations") the line says how many of `all` are done.
-  void stage(const std::string& what, std::int64_t all = 0, const std::string& unit = {});
+  // The next stage. With `unit` ("operations") the line says how many of `all` are done; of things that take
+  // about as long as one another also how long the rest will take.
+  enum class Alike : bool { no, yes };
+  void stage(const std::string& what, std::int64_t all = 0, const std::string& unit = {},
+             Alike alike = Alike::no);
   void set_done(std::int64_t done, std::int64_t all);
   // set_done as what a library takes; empty if nothing is shown. This outlives the calls.
   Count counter();
+
+  // ", about 12 s left", or ", about 3 min left"; empty where nothing is done yet or nothing is left.
+  static std::string time_left(double elapsed_s, std::int64_t done, std::int64_t all);
 
   // Clears the line: to be called before the result is written. Nothing is shown afterwards.
   void end();
@@ -53,6 +59,8 @@ class Progress {
   std::condition_variable ended_;
   bool over_ = false;
   std::string what_, unit_;
+  Alike alike_ = Alike::no;
+  Clock::time_point stage_start_ = start_;
   std::atomic<std::int64_t> done_{0}, all_{0};
   std::thread watcher_;
 };

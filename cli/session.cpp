@@ -105,6 +105,7 @@ std::vector<ScenarioSection> sections_of(const ScenarioFile& file) {
     simulate.settings.emplace_back("engine",
                                    file.simulate.engine == FlowEngineChoice::simgrid ? "simgrid" : "native");
   if (file.simulate.iteration > 0) simulate.settings.emplace_back("iteration", file.simulate.iteration);
+  add_disturbance(file.simulate.disturbance, simulate);
   std::vector<ScenarioSection> sections{std::move(simulate)};
   if (!file.hardware_given.empty()) {
     ScenarioSection hardware{"hardware", {{"file", file.hardware_given}}};

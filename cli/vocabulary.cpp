@@ -50,7 +50,8 @@ std::optional<std::string> own_key(std::string_view given) {
                     "head_size", "value_size", "dtype", "format", "mask", "window", "scale", "max_logit",
                     "slopes", "transition", "direction"});
     add("parallel", {"ranks", "replicas", "groups", "algorithm", "placement", "homes"});
-    add("simulate", {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine"});
+    add("simulate",
+        {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine", "slow", "jitter", "seed"});
     add("hardware", {"gpu.sms", "gpu.capacity_bytes", "gpu.copy_bytes_s", "node.link_bytes_s",
                      "network.nic_bytes_s", "network.nics"});
     for (const Algorithm& algorithm : algorithms()) {

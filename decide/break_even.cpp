@@ -44,75 +44,93 @@ double best_of(const Model& model, const Training& training, const Hardware& har
 
 }  // namespace
 
-std::vector<LengthPoint> with_and_without(const Model& model, const Training& training,
-                                          const Hardware& hardware, const SearchSpace& space) {
-  std::vector<LengthPoint> points;
-  std::vector<std::int64_t> degrees = divisors(training.gpus);
-  std::erase(degrees, 1);
-  if (degrees.empty()) return points;
+LengthPoint with_and_without(const Model& model, const Training& training, const Hardware& hardware,
+                             const SearchSpace& space, std::int64_t tokens) {
   // The same tokens in every step: rows of the longest length, so that every length divides them.
   const std::int64_t step = rows_of_step(training) * row_tokens(training);
-  const std::int64_t tokens_per_step = (step + longest - 1) / longest * longest;
-  for (std::int64_t tokens = shortest; tokens <= longest; tokens *= 2) {
-    Training at = of_length(training, tokens, tokens_per_step);
-    at.cp = 0;
-    at.tp = at.pp = at.dp = 0;
-    SearchSpace none = space, some = space;
-    none.cp = {1};
-    some.cp = degrees;
-    points.push_back({tokens, best_of(model, at, hardware, some), best_of(model, at, hardware, none)});
-  }
-  return points;
+  Training at = of_length(training, tokens, (step + longest - 1) / longest * longest);
+  at.tp = at.cp = at.pp = at.dp = 0;
+  SearchSpace none = space, some = space;
+  none.cp = {1};
+  some.cp = divisors(training.gpus);
+  std::erase(some.cp, 1);
+  return {tokens, best_of(model, at, hardware, some), best_of(model, at, hardware, none)};
 }
 
-BreakEven pays_from(const std::vector<LengthPoint>& points) {
-  for (auto point = points.begin(); point != points.end(); ++point) {
-    const bool stays = std::all_of(point, points.end(), [](const LengthPoint& p) {
-      return p.with_s > 0 && (p.without_s == 0 || p.with_s * (1 + noise) < p.without_s);
-    });
-    if (!stays) continue;
-    const std::string from =
-        "Context parallelism pays from " + std::to_string(point->tokens) + " tokens on: ";
-    if (point->without_s == 0) return {from + "nothing else fits there.", point->tokens, 0};
-    return {from + percent(point->without_s / point->with_s - 1) +
-                " more tokens a second than the best layout without it.",
-            point->tokens, 0};
+BreakEven pays_from(const Model& model, const Training& training, const Hardware& hardware,
+                    const SearchSpace& space) {
+  std::optional<LengthPoint> first;
+  std::int64_t low = 0, high = 0;  // powers of two above the shortest: the first that is not tried
+  while (shortest << high < longest) ++high;
+  const std::int64_t all = high;
+  while (low <= high) {
+    const std::int64_t middle = (low + high) / 2;
+    const LengthPoint point = with_and_without(model, training, hardware, space, shortest << middle);
+    const bool pays =
+        point.with_s > 0 && (point.without_s == 0 || point.with_s * (1 + noise) < point.without_s);
+    if (pays) first = point;
+    if (pays)
+      high = middle - 1;
+    else
+      low = middle + 1;
   }
-  return {"Context parallelism does not pay up to " + std::to_string(longest) + " tokens on these GPUs.", 0,
-          0};
+  if (!first)
+    return {"Context parallelism does not pay up to " + std::to_string(shortest << all) +
+                " tokens on these GPUs.",
+            0, 0};
+  const std::string from = "Context parallelism pays from " + std::to_string(first->tokens) + " tokens on: ";
+  if (first->without_s == 0) return {from + "nothing else fits there.", first->tokens, 0};
+  return {from + percent(first->without_s / first->with_s - 1) +
+              " more tokens a second than the best layout without it.",
+          first->tokens, 0};
 }
+
+namespace {
+
+// The algorithm that is fastest at the layout's tp and cp for rows of that length; empty: none takes it.
+std::string fastest_at(const Model& model, const Training& training, const Hardware& hardware,
+                       ModelLayout layout, const SearchSpace& space, std::int64_t tokens) {
+  const Training at = of_length(training, tokens, 0);
+  StepModel steps(model, at, hardware);
+  std::vector<Refusal> refused;
+  std::string best;
+  double best_s = 0;
+  for (const auto& choices : attention_choices(steps, layout, space, refused)) {
+    layout.attention = choices;
+    const AttentionCost& cost = steps.attention().cost(steps.case_of(0, layout, tokens), choices[0]);
+    const double time_s = cost.forward_s + cost.backward_s;
+    if (best_s == 0 || time_s < best_s) best = choices[0].algorithm, best_s = time_s;
+  }
+  return best;
+}
+
+}  // namespace
 
 std::vector<BreakEven> changes_of_algorithm(const Model& model, const Training& training,
                                             const Hardware& hardware, const ModelLayout& layout,
                                             const SearchSpace& space) {
   std::vector<BreakEven> found;
   if (layout.cp == 1) return found;
+  const std::string where = " at tp " + std::to_string(layout.tp) + ", cp " + std::to_string(layout.cp) + ".";
+  const auto fastest = [&](std::int64_t tokens) {
+    return fastest_at(model, training, hardware, layout, space, tokens);
+  };
   std::string last;
-  for (std::int64_t tokens = shortest; tokens <= longest; tokens *= 2) {
-    const Training at = of_length(training, tokens, 0);
-    StepModel steps(model, at, hardware);
-    std::vector<Refusal> refused;
-    ModelLayout here = layout;
-    here.attention.clear();
-    std::string best;
-    double best_s = 0;
-    for (const auto& choices : attention_choices(steps, here, space, refused)) {
-      here.attention = choices;
-      const AttentionCost& cost = steps.attention().cost(steps.case_of(0, here, tokens), choices[0]);
-      const double time_s = cost.forward_s + cost.backward_s;
-      if (best_s == 0 || time_s < best_s) best = choices[0].algorithm, best_s = time_s;
-    }
+  for (std::int64_t tokens = shortest; tokens <= longest; tokens *= 4) {
+    std::string best = fastest(tokens);
     if (best.empty()) continue;
-    if (!last.empty() && best != last)
-      found.push_back({"From " + std::to_string(tokens) + " tokens on " + best + " is faster than " + last +
-                           " at tp " + std::to_string(layout.tp) + ", cp " + std::to_string(layout.cp) + ".",
-                       tokens, 0});
-    last = best;
+    if (!last.empty() && best != last) {
+      const std::string between = fastest(tokens / 2);
+      const std::int64_t from = between == last ? tokens : tokens / 2;
+      found.push_back({"From " + std::to_string(from) + " tokens on " + (between == last ? best : between) +
+                           " is faster than " + last + where,
+                       from, 0});
+    }
+    last = std::move(best);
   }
   if (found.empty() && !last.empty())
     found.push_back({last + " is fastest at every length from " + std::to_string(shortest) + " to " +
-                         std::to_string(longest) + " tokens at tp " + std::to_string(layout.tp) + ", cp " +
-                         std::to_string(layout.cp) + ".",
+                         std::to_string(longest) + " tokens" + where,
                      0, 0});
   return found;
 }

@@ -10,7 +10,7 @@ namespace cplab {
 
 namespace {
 
-constexpr double faster_kernels = 1.1;
+constexpr double faster_kernels = 1.1, slow_link = 0.1;
 
 // Estimates again; what cannot be estimated is said in the note.
 class Again {
@@ -20,10 +20,11 @@ class Again {
 
   void with(const std::string& what, const Hardware& hardware) { with(what, hardware, training_, layout_); }
   void with(const std::string& what, const Hardware& hardware, const Training& training,
-            const ModelLayout& layout) {
+            const ModelLayout& layout, std::vector<SlowRank> slow = {}) {
     Change change{what, 0, 0, true, {}};
     try {
       StepModel model(model_, training, hardware);
+      model.attention().disturb(std::move(slow));
       const StepEstimate step = model.estimate(layout);
       change.time_s = step.time_s;
       change.delta_s = step.time_s - now_.time_s;
@@ -100,6 +101,13 @@ std::vector<Change> changes_of(const Model& model, const Training& training, con
   }
   if (layout.tp * layout.cp > 1)
     again.with("links inside a node twice as fast", with_link_speed(hardware, 2));
+  if (layout.cp > 1) {
+    const bool by_nic = spans_nodes(layout.tp * layout.cp, hardware);
+    SlowRank slow{.rank = 1};
+    (by_nic ? slow.nic : slow.link) = slow_link;
+    again.with(by_nic ? "the NIC of one rank at a tenth" : "the link of one rank at a tenth", hardware,
+               training, layout, {slow});
+  }
   again.with("attention kernels 10 % faster", with_attention_speed(hardware, faster_kernels));
   again.with("matrix products 10 % faster", with_product_speed(hardware, faster_kernels));
   for (const auto& [what, machine] : others) again.with(what, machine);

@@ -15,6 +15,7 @@
 #include "decide/model.hpp"
 #include "decide/resources.hpp"
 #include "plan/plan.hpp"
+#include "sim/disturbance.hpp"
 #include "sim/hardware.hpp"
 
 namespace cplab {
@@ -71,12 +72,13 @@ class LayerAttention {
   // as the full calls that algorithms cut it into, where kernels take less for each pair of these.
   AttentionCost alone(AttentionCase);
   Plan plan(const AttentionCase&, const AttentionChoice&) const;
+  // What is slower of the CP ranks, by their position; to be said before anything is simulated.
+  void disturb(std::vector<SlowRank> slow) { slow_ = std::move(slow); }
   std::size_t simulated() const { return simulated_; }
 
  private:
   using Key = std::tuple<AttentionCase, std::string, std::string, std::string>;
   const Hardware& machine(std::int64_t tp) const;
-  Resource carrier_of(const AttentionCase&) const;
   AttentionCost simulate_case(const AttentionCase&, const AttentionChoice&) const;
   AttentionCost delta_rule(const AttentionCase&) const;
   AttentionCost tree_decode(const AttentionCase&) const;
@@ -85,6 +87,7 @@ class LayerAttention {
   const Hardware& hardware_;
   mutable std::map<std::int64_t, Hardware> machines_;  // by tp
   std::map<Key, AttentionCost> known_;
+  std::vector<SlowRank> slow_;
   std::size_t simulated_ = 0;
 };
 

@@ -42,18 +42,18 @@ class Work {
   // Gathers the rows of a projection's input over the tp ranks, and scatters the sums of the one behind it.
   void tensor_exchange(double rows, double width, bool gathers_again) {
     if (layout_.tp == 1) return;
-    const Estimate one = rates_.gather({layout_.tp, 1}, rows * width * activation_bytes);
+    const WireTime one = rates_.gather({layout_.tp, 1}, rows * width * activation_bytes);
     const int backward = gathers_again ? 3 : 2;
-    for (int i = 0; i < 2; ++i) add(work_.forward.tensor_exchange, one);
-    for (int i = 0; i < backward; ++i) add(work_.backward.tensor_exchange, one);
-    for (int i = 0; i < 2; ++i) add(work_.again.tensor_exchange, one);
+    for (int i = 0; i < 2; ++i) add_wire(work_.forward, work_.forward.tensor_exchange, one);
+    for (int i = 0; i < backward; ++i) add_wire(work_.backward, work_.backward.tensor_exchange, one);
+    for (int i = 0; i < 2; ++i) add_wire(work_.again, work_.again.tensor_exchange, one);
   }
   void expert_exchange(double rows, double width) {
     if (layout_.ep == 1) return;
-    const Estimate one = rates_.all_to_all({layout_.ep, layout_.etp}, rows * width * activation_bytes);
-    for (int i = 0; i < 2; ++i) add(work_.forward.expert_exchange, one);
-    for (int i = 0; i < 2; ++i) add(work_.backward.expert_exchange, one);
-    for (int i = 0; i < 2; ++i) add(work_.again.expert_exchange, one);
+    const WireTime one = rates_.all_to_all({layout_.ep, layout_.etp}, rows * width * activation_bytes);
+    for (int i = 0; i < 2; ++i) add_wire(work_.forward, work_.forward.expert_exchange, one);
+    for (int i = 0; i < 2; ++i) add_wire(work_.backward, work_.backward.expert_exchange, one);
+    for (int i = 0; i < 2; ++i) add_wire(work_.again, work_.again.expert_exchange, one);
   }
 
  private:
@@ -62,11 +62,15 @@ class Work {
   }
   static void add_product(WorkSeconds& sum, const KernelTime& time) {
     add(sum.products, time);
-    sum.kernels.add(time.bound, time.seconds);
+    sum.path.add(time.bound, time.seconds);
+  }
+  static void add_wire(WorkSeconds& sum, OriginSeconds& exchange, const WireTime& time) {
+    add(exchange, time);
+    time.add_to(sum.path);
   }
   static void add_move(WorkSeconds& sum, const KernelTime& time) {
     add(sum.moves, time);
-    sum.kernels.add(time.bound, time.seconds);
+    sum.path.add(time.bound, time.seconds);
   }
 
   void low_rank(double rows, double in, double out, double groups) {
@@ -192,7 +196,7 @@ void feed_forward_part(Work& work, LayerWork& sums, const Model& model, const Fe
 }  // namespace
 
 void WorkSeconds::add(const WorkSeconds& other, double times) {
-  kernels.add(other.kernels, times);
+  path.add(other.path, times);
   for (std::size_t i = 0; i < 4; ++i) {
     products.seconds[i] += times * other.products.seconds[i];
     moves.seconds[i] += times * other.moves.seconds[i];
@@ -205,6 +209,7 @@ LayerWork layer_work(const Model& model, const AttentionKind& attention, const F
                      const Training& training, const ModelLayout& layout, const MachineRates& rates,
                      double tokens) {
   LayerWork sums;
+  if (model.hidden == 0) return sums;  // one attention layer, with nothing around it
   Work work(sums, training, layout, rates);
   attention_part(work, sums, model, attention, layout, tokens);
   feed_forward_part(work, sums, model, feed_forward, layout, tokens);

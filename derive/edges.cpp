@@ -5,12 +5,14 @@
 #include "derive/edges.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "derive/boxes.hpp"
 #include "derive/memory.hpp"
 #include "plan/structure.hpp"
 
@@ -20,31 +22,19 @@ namespace {
 // One number for every lane of the rank: 1 + an operation of that lane, 0: none.
 using Clock = std::vector<std::uint32_t>;
 
-bool disjoint(std::int32_t a_begin, std::int32_t a_end, std::int32_t b_begin, std::int32_t b_end) {
-  return a_end <= b_begin || b_end <= a_begin;
-}
-
-std::int64_t last_row(const RowRange& range) {
-  return range.begin + (range.count - 1) * range.step;
-}
-
-// Two strided ranges share a row.
-bool overlap(const RowRange& a, const RowRange& b) {
-  if (a.count == 0 || b.count == 0 || last_row(a) < b.begin || last_row(b) < a.begin) return false;
-  if (a.step == 1 && b.step == 1) return true;
-  const RowRange& few = a.count <= b.count ? a : b;
-  const RowRange& many = a.count <= b.count ? b : a;
-  for (std::int64_t i = 0; i < few.count; ++i) {
-    const std::int64_t from = few.begin + i * few.step - many.begin;
-    if (from >= 0 && from % many.step == 0 && from / many.step < many.count) return true;
-  }
-  return false;
-}
-
 class Edges {
  public:
-  explicit Edges(RankPlan& plan) : plan_(plan), live_(plan.buffers.size()), slab_(plan.buffers.size()) {
+  explicit Edges(RankPlan& plan)
+      : plan_(plan),
+        live_(plan.buffers.size()),
+        of_operation_(plan.buffers.size()),
+        rows_(plan.row_ranges.size()),
+        ranges_written_(plan.row_ranges.size()),
+        read_(plan.views.size()),
+        written_(plan.views.size()),
+        slab_(plan.buffers.size()) {
     find_lanes();
+    for (const View& view : plan.views) empty_.push_back(is_empty(plan, view));
     reuse_.assign(plan.buffers.size(), Clock(lane_count_));
     last_ = reuse_;
     last_on_lane_ = forward_end_ = clock_ = wanted_ = Clock(lane_count_);
@@ -75,7 +65,9 @@ class Edges {
     for (std::uint32_t i = 0; i < plan_.operations.size(); ++i) {
       Operation& op = plan_.operations[i];
       wanted_.assign(lane_count_, 0);
-      for_each_view(op, [&](std::uint32_t view, bool write) { conflicts(view, write, wanted_); });
+      know_lane(lane_of_[i]);
+      list_uses(i, op);
+      for (const std::uint32_t buffer : used_) find_conflicts(buffer);
       if (plan_.between_layers && op.phase == Phase::backward)
         for (std::size_t l = 0; l < lane_count_; ++l) wanted_[l] = std::max(wanted_[l], forward_end_[l]);
       add_edges(i, op, wanted_);
@@ -83,7 +75,7 @@ class Edges {
       op.after_started = {static_cast<std::uint32_t>(plan_.edges.size()), op.after_started.count};
       plan_.edges.insert(plan_.edges.end(), started.begin(), started.end());
       if (op.phase == Phase::forward) forward_end_[lane_of_[i]] = i + 1;
-      for_each_view(op, [&](std::uint32_t view, bool write) { remember(i, view, write); });
+      for (const std::uint32_t buffer : used_) remember(i, buffer);
     }
   }
 
@@ -105,17 +97,33 @@ class Edges {
   }
 
  private:
-  struct Live {
-    std::uint32_t operation;
+  struct Use {
     std::uint32_t view;
     bool write;
+  };
+  // First and last row of a list of ranges; none yet where the last is before the first.
+  struct Stretch {
+    std::int64_t first = 0, last = -1;
+  };
+  // What one operation has used of a buffer and has still to be compared: `count` uses, one for every rank
+  // maybe, in the order of the list, within a box and a stretch of rows.
+  struct Live {
+    std::uint32_t operation, count;
+    bool writes;
+    View around;
+    Stretch rows;
+  };
+  // Of a buffer, operation by operation.
+  struct LiveList {
+    std::vector<Live> operations;
+    std::vector<Use> uses;
   };
 
   // Calls visit(view, writes). A view without elements uses nothing.
   template <class Visit>
   void for_each_view(const Operation& op, Visit visit) const {
     const auto each = [&](std::uint32_t view, bool write) {
-      if (!is_empty(plan_, plan_.views[view])) visit(view, write);
+      if (!empty_[view]) visit(view, write);
     };
     for (const Access& a : plan_.reads(op)) each(a.view, false);
     for (const Access& a : plan_.writes(op)) each(a.view, true);
@@ -144,19 +152,63 @@ class Edges {
       for_each_buffer(plan_.operations[i], [&](std::uint32_t b) { last_[b][lane_of_[i]] = i + 1; });
   }
 
-  void conflicts(std::uint32_t view, bool write, Clock& wanted) {
-    const std::uint32_t buffer = plan_.views[view].buffer;
-    for (std::size_t l = 0; l < lane_count_; ++l) wanted[l] = std::max(wanted[l], reuse_[buffer][l]);
-    for (const Live& live : live_[buffer]) {
-      std::uint32_t& at = wanted[lane_of_[live.operation]];
-      if ((write || live.write) && at <= live.operation && overlaps(view, live.view)) at = live.operation + 1;
+  // known_: what need not be compared for an operation of that lane, because it is complete when the one
+  // before it on the lane is.
+  void know_lane(std::size_t own) {
+    if (last_on_lane_[own] > 0)
+      known_.assign(clock_of(last_on_lane_[own] - 1), clock_of(last_on_lane_[own] - 1) + lane_count_);
+    else
+      known_.assign(lane_count_, 0);
+    known_[own] = UINT32_MAX;
+  }
+
+  // used_: the buffers that the operation uses; of_operation_: by buffer its views, each once.
+  void list_uses(std::uint32_t i, const Operation& op) {
+    for (const std::uint32_t buffer : used_) of_operation_[buffer].clear();
+    used_.clear();
+    for_each_view(op, [&](std::uint32_t view, bool write) {
+      std::uint32_t& known = write ? written_[view] : read_[view];
+      if (known == i + 1) return;
+      known = i + 1;
+      const std::uint32_t buffer = plan_.views[view].buffer;
+      if (of_operation_[buffer].empty()) used_.push_back(buffer);
+      of_operation_[buffer].push_back({view, write});
+    });
+  }
+
+  // The last operation of every lane that conflicts over the buffer. From the latest one back: those before
+  // one that does need no comparing.
+  void find_conflicts(std::uint32_t buffer) {
+    for (std::size_t l = 0; l < lane_count_; ++l) wanted_[l] = std::max(wanted_[l], reuse_[buffer][l]);
+    const LiveList& list = live_[buffer];
+    std::size_t begin = list.uses.size();
+    for (auto live = list.operations.rbegin(); live != list.operations.rend(); ++live) {
+      begin -= live->count;
+      const std::size_t lane = lane_of_[live->operation];
+      std::uint32_t& at = wanted_[lane];
+      if (std::max(at, known_[lane]) <= live->operation &&
+          conflicts(of_operation_[buffer], *live, {&list.uses[begin], live->count}))
+        at = live->operation + 1;
     }
     for (const std::uint32_t other : slab_[buffer]) {
-      for (const Live& live : live_[other]) {
-        std::uint32_t& at = wanted[lane_of_[live.operation]];
+      for (const Live& live : live_[other].operations) {
+        std::uint32_t& at = wanted_[lane_of_[live.operation]];
         at = std::max(at, live.operation + 1);
       }
     }
+  }
+
+  bool conflicts(std::span<const Use> uses, const Live& live, std::span<const Use> others) {
+    for (const Use& use : uses) {
+      const View& view = plan_.views[use.view];
+      const Stretch& rows = rows_of(view);
+      if (!(use.write || live.writes) || boxes_disjoint(view, live.around) || rows.last < live.rows.first ||
+          live.rows.last < rows.first)
+        continue;
+      for (const Use& other : others)
+        if ((use.write || other.write) && overlaps(use.view, other.view)) return true;
+    }
+    return false;
   }
 
   void add_edges(std::uint32_t i, Operation& op, const Clock& wanted) {
@@ -187,27 +239,101 @@ class Edges {
     last_on_lane_[own] = i + 1;
   }
 
-  // Drops accesses that need no further comparing, because whatever conflicts with them also conflicts with a
-  // later access ordered behind them: a write that covers them, or the same read later on the same lane.
-  void remember(std::uint32_t i, std::uint32_t view, bool write) {
-    std::vector<Live>& list = live_[plan_.views[view].buffer];
-    std::erase_if(list, [&](const Live& live) {
-      if (live.operation == i) return live.view == view && live.write == write;
-      if (write) return covers(view, live.view);
-      return !live.write && live.view == view && lane_of_[live.operation] == lane_of_[i];
-    });
-    list.push_back({i, view, write});
+  // Drops uses that need no further comparing, because whatever conflicts with them also conflicts with a
+  // later one ordered behind them: a write that covers them, or the same read later on the same lane.
+  void remember(std::uint32_t i, std::uint32_t buffer) {
+    const std::vector<Use>& uses = of_operation_[buffer];
+    bool all_rows = false;
+    for (const Use& use : uses) {
+      if (!use.write) continue;
+      const View& view = plan_.views[use.view];
+      ranges_written_[view.ranges.first] = i + 1;
+      all_rows = all_rows || has_all_rows(view);
+    }
+    const Live now = around(i, uses);
+    LiveList& list = live_[buffer];
+    const auto place = [&](std::size_t use) { return list.uses.begin() + static_cast<std::ptrdiff_t>(use); };
+    std::size_t kept = 0, at = 0, kept_operations = 0;
+    for (Live& live : list.operations) {
+      const std::size_t first = kept;
+      // Of many uses some may stay that could go; what is dropped whole is.
+      const bool apart = boxes_disjoint(live.around, now.around) ||
+                         (live.count > few_uses * uses.size() && !is_around(now, live));
+      const bool same_lane = lane_of_[live.operation] == lane_of_[i];
+      const std::size_t end = at + live.count;
+      if (apart) {
+        if (kept < at) std::copy(place(at), place(end), place(kept));
+        kept += live.count;
+        at = end;
+      }
+      for (; at < end; ++at) {
+        const Use old = list.uses[at];
+        const bool read_again = !old.write && same_lane && read_[old.view] == i + 1;
+        if (!read_again && !is_covered(old.view, i, uses, all_rows)) list.uses[kept++] = old;
+      }
+      live.count = static_cast<std::uint32_t>(kept - first);
+      if (live.count == 0) continue;
+      if (&list.operations[kept_operations] != &live) list.operations[kept_operations] = live;
+      ++kept_operations;
+    }
+    list.uses.resize(kept);
+    list.operations.resize(kept_operations);
+    list.uses.insert(list.uses.end(), uses.begin(), uses.end());
+    list.operations.push_back(now);
+  }
+
+  static bool is_around(const Live& a, const Live& b) {
+    const View &x = a.around, &y = b.around;
+    return x.slot_begin <= y.slot_begin && y.slot_end <= x.slot_end && x.head_begin <= y.head_begin &&
+           y.head_end <= x.head_end && x.width_begin <= y.width_begin && y.width_end <= x.width_end &&
+           a.rows.first <= b.rows.first && b.rows.last <= a.rows.last;
+  }
+
+  // By one of these writes of operation i; `all_rows`: some have all rows of the buffer.
+  bool is_covered(std::uint32_t view, std::uint32_t i, std::span<const Use> uses, bool all_rows) const {
+    if (written_[view] == i + 1) return true;
+    if (!all_rows && ranges_written_[plan_.views[view].ranges.first] != i + 1) return false;
+    return std::ranges::any_of(uses, [&](const Use& use) { return use.write && covers(use.view, view); });
+  }
+
+  Live around(std::uint32_t i, std::span<const Use> uses) {
+    Live live{i, static_cast<std::uint32_t>(uses.size()), false, plan_.views[uses.front().view], {}};
+    live.rows = rows_of(live.around);
+    for (const Use& use : uses) {
+      const View& view = plan_.views[use.view];
+      const Stretch& rows = rows_of(view);
+      View& box = live.around;
+      box.slot_begin = std::min(box.slot_begin, view.slot_begin);
+      box.slot_end = std::max(box.slot_end, view.slot_end);
+      box.head_begin = std::min(box.head_begin, view.head_begin);
+      box.head_end = std::max(box.head_end, view.head_end);
+      box.width_begin = std::min(box.width_begin, view.width_begin);
+      box.width_end = std::max(box.width_end, view.width_end);
+      live.rows = {std::min(live.rows.first, rows.first), std::max(live.rows.last, rows.last)};
+      live.writes = live.writes || use.write;
+    }
+    return live;
+  }
+
+  // Of a view that is not empty.
+  const Stretch& rows_of(const View& view) {
+    Stretch& rows = rows_[view.ranges.first];
+    if (rows.last >= rows.first) return rows;
+    const auto ranges = plan_.rows_of(view);
+    rows = {ranges.front().begin, last_row(ranges.front())};
+    for (const RowRange& range : ranges) {
+      if (range.count == 0) continue;
+      rows = {std::min(rows.first, range.begin), std::max(rows.last, last_row(range))};
+    }
+    return rows;
   }
 
   bool overlaps(std::uint32_t a_index, std::uint32_t b_index) {
     const View &a = plan_.views[a_index], &b = plan_.views[b_index];
-    if (disjoint(a.slot_begin, a.slot_end, b.slot_begin, b.slot_end) ||
-        disjoint(a.head_begin, a.head_end, b.head_begin, b.head_end) ||
-        disjoint(a.width_begin, a.width_end, b.width_begin, b.width_end)) {
-      return false;
-    }
-    if (a.ranges.count == 0 || b.ranges.count == 0) return false;
+    if (boxes_disjoint(a, b)) return false;
     if (a.ranges == b.ranges) return true;
+    const Stretch &rows = rows_of(a), &others = rows_of(b);
+    if (rows.last < others.first || others.last < rows.first) return false;
     // Equal lists of ranges are stored once, so their place in the pool identifies them.
     const auto [at, fresh] =
         row_overlap_.try_emplace((std::uint64_t{std::min(a.ranges.first, b.ranges.first)} << 32) |
@@ -230,7 +356,7 @@ class Edges {
     for (const RowRange& range : a) {
       while (first < b.size() && reached[first] < range.begin) ++first;
       for (std::size_t j = first; j < b.size() && b[j].begin <= last_row(range); ++j)
-        if (overlap(range, b[j])) return true;
+        if (ranges_meet(range, b[j])) return true;
     }
     return false;
   }
@@ -258,24 +384,35 @@ class Edges {
   bool covers(std::uint32_t a_index, std::uint32_t b_index) const {
     if (a_index == b_index) return true;
     const View &a = plan_.views[a_index], &b = plan_.views[b_index];
-    const Buffer& buffer = plan_.buffers[a.buffer];
-    const bool all_rows = a.ranges.count == 1 && plan_.rows_of(a)[0] == RowRange{0, buffer.rows, 1};
     return a.slot_begin <= b.slot_begin && b.slot_end <= a.slot_end && a.head_begin <= b.head_begin &&
            b.head_end <= a.head_end && a.width_begin <= b.width_begin && b.width_end <= a.width_end &&
-           (all_rows || a.ranges == b.ranges);
+           (has_all_rows(a) || a.ranges == b.ranges);
+  }
+
+  bool has_all_rows(const View& view) const {
+    return view.ranges.count == 1 &&
+           plan_.rows_of(view)[0] == RowRange{0, plan_.buffers[view.buffer].rows, 1};
   }
 
   RankPlan& plan_;
   std::vector<std::uint16_t> lane_of_;
   std::size_t lane_count_ = 0;
   Clock last_on_lane_;
-  std::vector<std::uint32_t> clocks_;             // by operation and lane
-  std::vector<std::vector<Live>> live_;           // by buffer
+  std::vector<std::uint32_t> clocks_;           // by operation and lane
+  std::vector<LiveList> live_;                  // by buffer
+  std::vector<std::vector<Use>> of_operation_;  // by buffer: what the operation at hand uses
+  std::vector<std::uint32_t> used_;             // the buffers of these
+  std::vector<Stretch> rows_;                   // by first place of a list in the pool of ranges
+  // 1 + the last operation that writes rows of that list; that reads, that writes that view.
+  std::vector<std::uint32_t> ranges_written_, read_, written_;
+  std::vector<bool> empty_;                       // by view
   std::vector<std::vector<std::uint32_t>> slab_;  // by buffer: the others of its slab
   std::vector<Clock> reuse_;                      // by buffer
   std::vector<Clock> last_;  // by buffer: 1 + the last operation of each lane that touches it
   Clock forward_end_;        // by lane: 1 + the last operation of the forward
-  Clock wanted_, clock_;     // of one operation: the last that conflict with it, what is known when it starts
+  static constexpr std::size_t few_uses = 8;
+  Clock known_;
+  Clock wanted_, clock_;  // of one operation: the last that conflict with it, what is known when it starts
   std::unordered_map<std::uint64_t, bool> row_overlap_;
   std::unordered_map<std::uint32_t, std::vector<RowRange>> sorted_;  // by place in the pool
 };

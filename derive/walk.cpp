@@ -42,15 +42,23 @@ bool Walk::is_complete(const RankState& state, std::uint32_t operation) const {
   return state.place_in_lane[operation] < state.lanes[state.lane_of[operation]].done;
 }
 
-bool Walk::is_ready(std::uint32_t rank, const LaneState& lane) const {
+bool Walk::is_ready(std::uint32_t rank, LaneState& lane) const {
   if (lane.offered != lane.done || lane.done == lane.queue.size()) return false;
   const RankState& state = ranks_[rank];
+  if (lane.blocker_lane >= 0) {
+    if (state.lanes[static_cast<std::size_t>(lane.blocker_lane)].done <= lane.blocker_place) return false;
+    lane.blocker_lane = -1;
+  }
   const std::uint32_t i = lane.queue[lane.done];
   if (state.host_syncs_done < state.host_syncs.size() && state.host_syncs[state.host_syncs_done] < i)
     return false;
   const RankPlan& plan = plan_.ranks[rank];
   for (const std::uint32_t before : plan.after(plan.operations[i]))
-    if (!is_complete(state, before)) return false;
+    if (!is_complete(state, before)) {
+      lane.blocker_place = state.place_in_lane[before];
+      lane.blocker_lane = state.lane_of[before];
+      return false;
+    }
   for (const std::uint32_t before : plan.after_started(plan.operations[i]))
     if (!state.started[before] && !is_complete(state, before)) return false;
   return forward_left_ == 0 || plan.operations[i].phase == Phase::forward;

@@ -72,6 +72,10 @@ class Walk {
     std::uint32_t done = 0;            // how many are complete
     std::uint32_t offered = 0;         // how many have been reported ready (done or done + 1)
     std::uint32_t parts_left = 0;      // of the posted communication at the head
+    // What the head was found to wait for, so that it need not be looked at before that is complete: the
+    // operation at that place of that lane.
+    std::uint32_t blocker_place = 0;
+    std::int32_t blocker_lane = -1;
   };
   struct RankState {
     std::vector<LaneState> lanes;
@@ -86,7 +90,7 @@ class Walk {
   };
 
   bool is_complete(const RankState&, std::uint32_t operation) const;
-  bool is_ready(std::uint32_t rank, const LaneState&) const;
+  bool is_ready(std::uint32_t rank, LaneState&) const;
   void offer(std::uint32_t rank, std::vector<OpRef>& ready);
 
   const Plan& plan_;

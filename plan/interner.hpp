@@ -2,8 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -18,19 +19,42 @@ class Interner {
   Span operator()(std::vector<T>& pool, const std::vector<T>& list) {
     if (list.empty()) return {};
     std::uint64_t hash = list.size();
-    for (const T& item : list) hash = mix(hash, item);
-    auto [begin, end] = spans_.equal_range(hash);
-    for (; begin != end; ++begin) {
-      const Span s = begin->second;
-      if (s.count == list.size() && std::equal(list.begin(), list.end(), pool.begin() + s.first)) return s;
+    for (const T& item : list)  // items do not wait for one another
+      hash = step(hash, static_cast<std::int64_t>(mix(0x9E3779B97F4A7C15u, item)));
+    if (2 * (known_ + 1) > table_.size()) grow();
+    std::size_t at = place_of(hash);
+    for (; table_[at].span.count > 0; at = (at + 1) & (table_.size() - 1)) {
+      const Span s = table_[at].span;
+      if (table_[at].hash == hash && s.count == list.size() &&
+          std::equal(list.begin(), list.end(), pool.begin() + s.first))
+        return s;
     }
     const Span s{static_cast<std::uint32_t>(pool.size()), static_cast<std::uint32_t>(list.size())};
     pool.insert(pool.end(), list.begin(), list.end());
-    spans_.emplace(hash, s);
+    table_[at] = {hash, s};
+    ++known_;
     return s;
   }
 
  private:
+  struct Entry {
+    std::uint64_t hash = 0;
+    Span span;  // of nothing: there is no entry
+  };
+  std::size_t place_of(std::uint64_t hash) const {
+    return static_cast<std::size_t>(hash) & (table_.size() - 1);
+  }
+  void grow() {
+    std::vector<Entry> old(std::max<std::size_t>(16, 2 * table_.size()));
+    std::swap(old, table_);
+    for (const Entry& entry : old) {
+      if (entry.span.count == 0) continue;
+      std::size_t at = place_of(entry.hash);
+      while (table_[at].span.count > 0) at = (at + 1) & (table_.size() - 1);
+      table_[at] = entry;
+    }
+  }
+
   static std::uint64_t step(std::uint64_t hash, std::int64_t word) {
     hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x9E3779B97F4A7C15u;
     return hash ^ (hash >> 29);
@@ -62,7 +86,9 @@ class Interner {
     return step(step(step(h, v.head_end), v.width_begin), v.width_end);
   }
 
-  std::unordered_multimap<std::uint64_t, Span> spans_;
+  // Where an entry's place is taken it stands in the next free one. The size is a power of two.
+  std::vector<Entry> table_;
+  std::size_t known_ = 0;
 };
 
 }  // namespace cplab

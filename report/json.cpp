@@ -301,6 +301,7 @@ void write_json(std::ostream& out, const SimulateReport& report) {
   json.field("low_s", report.low_s);
   json.field("high_s", report.high_s);
   write_chain(json, report.chain);
+  write_chain_parts(json, report.chain_parts, report.chain_s);
   write_figures(json, report.figures, report.fit);
   write_variants(json, report.variants);
   write_operations(json, report.operations);
@@ -421,6 +422,7 @@ void write_json(std::ostream& out, const ListReport& report) {
   write_list(json, "models", report.models, write_listed_model);
   write_list(json, "faults", report.faults, write_fault);
   write_list(json, "published", report.published, write_listed_file);
+  write_list(json, "studies", report.studies, write_listed_file);
   json.end_object();
 }
 

@@ -191,6 +191,9 @@ bool JsonNode::is_text() const {
 bool JsonNode::is_boolean() const {
   return json(value_).is_boolean();
 }
+bool JsonNode::is_integer() const {
+  return json(value_).is_number_integer();
+}
 bool JsonNode::is_array() const {
   return json(value_).is_array();
 }

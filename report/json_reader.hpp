@@ -26,6 +26,7 @@ class JsonNode {
   bool is_null() const;
   bool is_text() const;
   bool is_boolean() const;
+  bool is_integer() const;  // a whole number, written without a point
   bool is_array() const;
   bool is_object() const;
   bool has(std::string_view key) const;

@@ -1,19 +1,140 @@
-// Peers of communications, as readiness and matching pair them; see peers.hpp.
+// Peers of communications; see peers.hpp.
 #include "report/peers.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
 
 #include "derive/walk.hpp"
 
 namespace cplab {
+namespace {
 
-std::vector<std::vector<double>> peers_came_s(const Plan& plan, const Timeline& timeline) {
-  std::vector<std::vector<double>> came;
-  for (const RankPlan& rank : plan.ranks) came.emplace_back(rank.operations.size(), 0.0);
-  const auto come = [&](OpRef waiting, OpRef peer) {
-    double& at = came[waiting.rank][waiting.operation];
-    at = std::max(at, timeline.ranks[peer.rank][peer.operation].start_s);
-  };
+class Came {
+ public:
+  Came(const Plan& plan, const Timeline& timeline) : timeline_(timeline) {
+    for (const RankPlan& rank : plan.ranks) came_s.emplace_back(rank.operations.size(), 0.0);
+  }
+  void come(OpRef waiting, OpRef peer) {
+    double& at = came_s[waiting.rank][waiting.operation];
+    at = std::max(at, timeline_.ranks[peer.rank][peer.operation].start_s);
+  }
+  std::vector<std::vector<double>> came_s;
+
+ private:
+  const Timeline& timeline_;
+};
+
+// One end of a message, of a rank that is known.
+struct End {
+  std::uint32_t peer = 0, operation = 0;
+  std::uint16_t group = 0;
+  Lane lane;
+  bool same_channel(const End& other) const { return peer == other.peer && group == other.group; }
+};
+
+// The sends or the receives of a rank by peer, then group; those of one channel as the rank lists them. None
+// where some channel is on several lanes: then the order in which they are posted is not the list's.
+std::optional<std::vector<End>> ends_by_channel(const RankPlan& rank, std::size_t ranks, bool sends) {
+  std::vector<std::uint32_t> first(ranks + 1);
+  for (const Operation& op : rank.operations)
+    for (const Part& part : rank.parts_of(op))
+      if (part.send == sends) ++first[static_cast<std::size_t>(part.peer) + 1];
+  for (std::size_t r = 0; r < ranks; ++r) first[r + 1] += first[r];
+  std::vector<End> ends(first[ranks]);
+  std::vector<std::uint32_t> next = first;
+  for (std::uint32_t i = 0; i < rank.operations.size(); ++i) {
+    const Operation& op = rank.operations[i];
+    for (const Part& part : rank.parts_of(op)) {
+      if (part.send != sends) continue;
+      const auto peer = static_cast<std::uint32_t>(part.peer);
+      ends[next[peer]++] = {peer, i, op.group, op.lane};
+    }
+  }
+  const auto by_group = [](const End& a, const End& b) { return a.group < b.group; };
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const std::span of_peer(ends.begin() + first[r], ends.begin() + first[r + 1]);
+    if (!std::ranges::is_sorted(of_peer, by_group)) std::ranges::stable_sort(of_peer, by_group);
+  }
+  for (std::size_t i = 1; i < ends.size(); ++i)
+    if (ends[i].same_channel(ends[i - 1]) && ends[i].lane != ends[i - 1].lane) return {};
+  return ends;
+}
+
+// The n-th send of a channel meets its n-th receive: senders one after the other, so that every receiver's
+// list, which is in the order of senders, is read once.
+bool come_by_channels(const Plan& plan, Came& came) {
+  const std::size_t ranks = plan.ranks.size();
+  std::vector<std::vector<End>> receives;
+  for (const RankPlan& rank : plan.ranks) {
+    std::optional<std::vector<End>> ends = ends_by_channel(rank, ranks, false);
+    if (!ends) return false;
+    receives.push_back(std::move(*ends));
+  }
+  std::vector<std::size_t> read(ranks);
+  for (std::uint32_t sender = 0; sender < ranks; ++sender) {
+    const std::optional<std::vector<End>> sends = ends_by_channel(plan.ranks[sender], ranks, true);
+    if (!sends) return false;
+    for (const End& send : *sends) {
+      const std::vector<End>& list = receives[send.peer];
+      std::size_t& at = read[send.peer];
+      const std::pair wanted{sender, send.group};
+      while (at < list.size() && std::pair{list[at].peer, list[at].group} < wanted) ++at;
+      if (at == list.size() || std::pair{list[at].peer, list[at].group} != wanted) continue;
+      const OpRef from{sender, send.operation}, into{send.peer, list[at++].operation};
+      came.come(from, into);
+      came.come(into, from);
+    }
+  }
+  return true;
+}
+
+// all_reduce and barrier: the n-th of every member of a group meet. False as above.
+bool come_by_meetings(const Plan& plan, const Timeline& timeline, Came& came) {
+  std::map<std::uint16_t, std::vector<std::vector<std::uint32_t>>> meetings;  // by group, by member
+  for (const RankPlan& rank : plan.ranks) {
+    for (std::uint32_t i = 0; i < rank.operations.size(); ++i) {
+      const Operation& op = rank.operations[i];
+      if (op.kind != OpKind::all_reduce && op.kind != OpKind::barrier) continue;
+      const std::vector<int>& group = plan.groups.at(op.group).ranks;
+      auto& of_group = meetings[op.group];
+      of_group.resize(group.size());
+      const auto place = static_cast<std::size_t>(std::ranges::find(group, rank.rank) - group.begin());
+      std::vector<std::uint32_t>& list = of_group.at(place);
+      if (!list.empty() && rank.operations[list.back()].lane != op.lane) return false;
+      list.push_back(i);
+    }
+  }
+  for (const auto& [group, of_group] : meetings) {
+    const auto fewest = std::ranges::min_element(of_group, {}, &std::vector<std::uint32_t>::size)->size();
+    const std::vector<int>& ranks = plan.groups[group].ranks;
+    for (std::size_t n = 0; n < fewest; ++n) {
+      std::vector<OpRef> members;
+      for (std::size_t m = 0; m < ranks.size(); ++m)
+        members.push_back({static_cast<std::uint32_t>(ranks[m]), of_group[m][n]});
+      const OpRef last = *std::ranges::max_element(
+          members, {}, [&](OpRef ref) { return timeline.ranks[ref.rank][ref.operation].start_s; });
+      for (const OpRef member : members) came.come(member, last);
+    }
+  }
+  return true;
+}
+
+// Where every channel is on one lane at either end the messages of a channel are posted in the order in which
+// the ranks list them, and no walk is needed.
+bool come_by_lists(const Plan& plan, const Timeline& timeline, Came& came) {
+  for (std::uint32_t r = 0; r < plan.ranks.size(); ++r)
+    for (std::uint32_t i = 0; i < plan.ranks[r].operations.size(); ++i)
+      if (is_communication(plan.ranks[r].operations[i].kind)) came.come({r, i}, {r, i});
+  return come_by_meetings(plan, timeline, came) && come_by_channels(plan, came);
+}
+
+// By readiness and matching, whatever the lanes.
+void come_by_walk(const Plan& plan, const Timeline& timeline, Came& came) {
   Walk walk(plan);
   std::vector<OpRef> ready, members;
   std::vector<Match> matched;
@@ -22,7 +143,7 @@ std::vector<std::vector<double>> peers_came_s(const Plan& plan, const Timeline& 
     const OpRef ref = ready.back();
     ready.pop_back();
     const Operation& op = plan.ranks[ref.rank].operations[ref.operation];
-    if (is_communication(op.kind)) come(ref, ref);
+    if (is_communication(op.kind)) came.come(ref, ref);
     if (op.kind == OpKind::all_reduce || op.kind == OpKind::barrier) {
       members.clear();
       if (!walk.meet(ref, members)) continue;
@@ -31,7 +152,7 @@ std::vector<std::vector<double>> peers_came_s(const Plan& plan, const Timeline& 
         if (timeline.ranks[member.rank][member.operation].start_s >
             timeline.ranks[last.rank][last.operation].start_s)
           last = member;
-      for (const OpRef member : members) come(member, last);
+      for (const OpRef member : members) came.come(member, last);
       for (const OpRef member : members) walk.complete(member, ready);
       continue;
     }
@@ -43,13 +164,22 @@ std::vector<std::vector<double>> peers_came_s(const Plan& plan, const Timeline& 
     walk.post(ref, matched);
     walk.started(ref, ready);
     for (const Match& match : matched) {
-      come(match.sender, match.receiver);
-      come(match.receiver, match.sender);
+      came.come(match.sender, match.receiver);
+      came.come(match.receiver, match.sender);
       if (walk.part_done(match.sender)) walk.complete(match.sender, ready);
       if (walk.part_done(match.receiver)) walk.complete(match.receiver, ready);
     }
   }
-  return came;
+}
+
+}  // namespace
+
+std::vector<std::vector<double>> peers_came_s(const Plan& plan, const Timeline& timeline) {
+  Came by_lists(plan, timeline);
+  if (come_by_lists(plan, timeline, by_lists)) return std::move(by_lists.came_s);
+  Came by_walk(plan, timeline);
+  come_by_walk(plan, timeline, by_walk);
+  return std::move(by_walk.came_s);
 }
 
 }  // namespace cplab

@@ -11,6 +11,7 @@
 
 #include "plan/finding.hpp"
 #include "plan/plan.hpp"
+#include "report/chain.hpp"
 #include "report/figures.hpp"
 #include "report/timeline.hpp"
 #include "report/variants.hpp"
@@ -21,7 +22,9 @@ namespace cplab {
 using Versions = std::vector<std::pair<std::string, std::string>>;
 
 // Sections of the scenario that are not part of `Scenario` ([simulate], [hardware], --set hardware.*).
-using SettingValue = std::variant<bool, std::int64_t, double, std::string>;
+using SettingNumber = std::variant<std::int64_t, double>;
+using SettingTables = std::vector<std::vector<std::pair<std::string, SettingNumber>>>;  // [[simulate.slow]]
+using SettingValue = std::variant<bool, std::int64_t, double, std::string, SettingTables>;
 struct ScenarioSection {
   std::string name;  // "simulate"
   std::vector<std::pair<std::string, SettingValue>> settings;
@@ -74,6 +77,8 @@ struct SimulateReport {
   std::optional<Fit> fit;
   double low_s = 0, high_s = 0;
   ChainShares chain;
+  ChainParts chain_parts;
+  double chain_s = 0;                    // of the whole chain, both phases
   std::vector<VariantFigures> variants;  // that `run` would take
   std::optional<OperationTimes> operations;
   std::int64_t placement_padding_tokens = 0;  // the plan's
@@ -285,6 +290,7 @@ struct ListReport {
   std::optional<std::vector<ListedModel>> models;
   std::optional<std::vector<ListedFault>> faults;
   std::optional<std::vector<ListedFile>> published;
+  std::optional<std::vector<ListedFile>> studies;
 };
 
 }  // namespace cplab

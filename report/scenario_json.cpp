@@ -175,6 +175,31 @@ Schedule read_schedule(const JsonNode& node) {
   return schedule;
 }
 
+template <class Value>
+void write_setting(JsonWriter& json, const std::string& key, const Value& value) {
+  json.field(key, value);
+}
+void write_setting(JsonWriter& json, const std::string& key, const SettingTables& tables) {
+  json.objects(key, tables, [&](const auto& table) {
+    for (const auto& [name, number] : table)
+      std::visit([&json, &of = name](const auto& value) { json.field(of, value); }, number);
+  });
+}
+
+SettingTables read_tables(const JsonNode& list) {
+  SettingTables tables;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    auto& table = tables.emplace_back();
+    list.at(i).members([&](const std::string& key, const JsonNode& value) {
+      if (value.is_integer())
+        table.emplace_back(key, value.integer());
+      else
+        table.emplace_back(key, value.number());
+    });
+  }
+  return tables;
+}
+
 }  // namespace
 
 void write_scenario(JsonWriter& json, const Scenario& scenario, std::span<const ScenarioSection> sections) {
@@ -192,7 +217,7 @@ void write_scenario(JsonWriter& json, const Scenario& scenario, std::span<const 
     json.key(section.name);
     json.begin_object();
     for (const auto& [key, setting] : section.settings)
-      std::visit([&json, &key = key](const auto& value) { json.field(key, value); }, setting);
+      std::visit([&json, &key = key](const auto& value) { write_setting(json, key, value); }, setting);
     json.end_object();
   }
   json.end_object();
@@ -232,8 +257,12 @@ std::vector<ScenarioSection> read_sections(const JsonNode& node) {
         setting = value.text();
       else if (value.is_boolean())
         setting = value.boolean();
-      else
+      else if (value.is_array())
+        setting = read_tables(value);
+      else if (value.is_integer())
         setting = value.integer();
+      else
+        setting = value.number();
     });
   });
   return sections;

@@ -18,6 +18,7 @@
 #include "sim/attention_variant.hpp"
 #include "sim/beside_attention.hpp"
 #include "sim/digest.hpp"
+#include "sim/known_operation.hpp"
 #include "sim/masked_cost.hpp"
 #include "sim/table_walk.hpp"
 #include "sim/tile_ratios.hpp"
@@ -44,6 +45,14 @@ class Costs {
   }
 
   KernelCost operator()(const Plan& plan, const CallConverter& calls, const Operation& op) {
+    const Digest key = known_by(calls, op);
+    const auto known = known_.find(key);
+    return known != known_.end() ? known->second
+                                 : known_.emplace(key, cost_of(plan, calls, op)).first->second;
+  }
+
+ private:
+  KernelCost cost_of(const Plan& plan, const CallConverter& calls, const Operation& op) {
     const AttentionVariant& variant =
         variants_.of(calls, op, reserved_sms(plan.scenario.schedule, hardware_.gpu.sms));
     const Shape shape = shape_of(plan, calls, op, variant);
@@ -84,7 +93,6 @@ class Costs {
     return cost;
   }
 
- private:
   // Tables that say what a variant costs: its own family's. Without any, those of a library's kernels, which
   // are about as fast as our fastest on that GPU; else the family's nearest in speed. `speed`, relative to
   // theirs, is somebody's guess.
@@ -423,6 +431,7 @@ class Costs {
   std::vector<WaveTimes> waves_;    // of all tables
   std::vector<TileRatios> ratios_;  // of those of kernels of ours
   std::unordered_map<Asked, KernelCost, Hash> remembered_;
+  std::unordered_map<Digest, KernelCost, Digest::Hash> known_;  // of operations
 };
 
 }  // namespace

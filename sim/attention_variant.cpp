@@ -2,6 +2,7 @@
 #include "sim/attention_variant.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 #include <stdexcept>
@@ -15,6 +16,7 @@
 #include "kernels/families/general/costs.hpp"
 #include "kernels/families/masked/costs.hpp"
 #include "kernels/families/mma/tiles.hpp"
+#include "sim/known_operation.hpp"
 
 namespace cplab {
 namespace {
@@ -201,6 +203,24 @@ Digest key_of(const RankPlan& plan, const Operation& op, const std::vector<kerne
 
 }  // namespace
 
+// What a choice depends on beside the call: of the hardware, all that AttentionVariants read.
+struct ChoosingMachine {
+  int sms = 0, sm_major = 0, sm_minor = 0;
+  kernels::ChoiceWay way = kernels::ChoiceWay::table;
+  const kernels::cuda::MeasuredChoices* measured = nullptr;
+  bool hopper = true, full = false, hopper_forward = true, hopper_backward = true;
+  std::array<double, kernels::cuda::rate_count> rates{};
+  std::vector<std::pair<OpKind, KernelFamily>> timed;
+  bool operator==(const ChoosingMachine&) const = default;
+};
+
+class KnownVariants {
+ public:
+  explicit KnownVariants(ChoosingMachine of) : machine(std::move(of)) {}
+  const ChoosingMachine machine;
+  std::unordered_map<Digest, AttentionVariant, Digest::Hash> by_call;
+};
+
 KernelFamily family_of(const KernelTable& table) {
   return table.kind == OpKind::attend
              ? family_named(kernels::cuda::attend_variants(every_kernel), table.variant)
@@ -308,8 +328,18 @@ AttentionExtents extents_of(const KernelCall& call) {
       call);
 }
 
-AttentionVariants::AttentionVariants(const Hardware& hardware, bool times)
-    : gpu_(hardware.gpu), choice_(hardware.choice), rates_(hardware.rates), times_(times) {
+namespace {
+
+ChoosingMachine choosing_machine(const Hardware& hardware) {
+  ChoosingMachine machine{.sms = hardware.gpu.sms,
+                          .sm_major = hardware.gpu.sm_major,
+                          .sm_minor = hardware.gpu.sm_minor,
+                          .way = hardware.choice.way,
+                          .measured = hardware.choice.measured.get(),
+                          .hopper = hardware.choice.hopper,
+                          .full = hardware.choice.full,
+                          .rates = hardware.rates.values,
+                          .timed = {}};
   const auto all_portable = [&](OpKind kind) {
     bool any = false;
     for (const KernelTable& table : hardware.kernels) {
@@ -320,14 +350,34 @@ AttentionVariants::AttentionVariants(const Hardware& hardware, bool times)
     return any;
   };
   for (const KernelTable& table : hardware.kernels)
-    if (times && has_square_points(table.kind)) timed_.emplace_back(table.kind, family_of(table));
-  hopper_forward_ = !all_portable(OpKind::attend);
-  hopper_backward_ = !all_portable(OpKind::attend_backward);
+    if (has_square_points(table.kind)) machine.timed.emplace_back(table.kind, family_of(table));
+  machine.hopper_forward = !all_portable(OpKind::attend);
+  machine.hopper_backward = !all_portable(OpKind::attend_backward);
+  return machine;
+}
+
+}  // namespace
+
+std::shared_ptr<KnownVariants> make_known_variants(const Hardware& hardware) {
+  return std::make_shared<KnownVariants>(choosing_machine(hardware));
+}
+
+AttentionVariants::AttentionVariants(const Hardware& hardware, bool times)
+    : gpu_(hardware.gpu),
+      choice_(hardware.choice),
+      rates_(hardware.rates),
+      times_(times),
+      remembered_(make_known_variants(hardware)) {
+  if (hardware.known_variants && hardware.known_variants->machine == remembered_->machine) {
+    remembered_ = hardware.known_variants;
+    times_ = true;
+  }
 }
 
 kernels::cuda::VariantOptions AttentionVariants::options(OpKind kind, std::int64_t reserved_sms,
                                                          bool fp64) const {
-  const bool hopper = kind == OpKind::attend ? hopper_forward_ : hopper_backward_;
+  const ChoosingMachine& machine = remembered_->machine;
+  const bool hopper = kind == OpKind::attend ? machine.hopper_forward : machine.hopper_backward;
   return {.sm_major = gpu_.sm_major,
           .sms = static_cast<int>(std::max<std::int64_t>(gpu_.sms - reserved_sms, 1)),
           .build = {.hopper = hopper && choice_.hopper, .full = fp64 || choice_.full},
@@ -340,18 +390,28 @@ kernels::cuda::VariantOptions AttentionVariants::options(OpKind kind, std::int64
 
 const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const Operation& op,
                                               std::int64_t reserved_sms) {
+  Digest key = known_by(calls, op);
+  key.add(reserved_sms);
+  const AttentionVariant*& known = known_[key];
+  if (known == nullptr) known = &find(calls, op, reserved_sms);
+  return *known;
+}
+
+const AttentionVariant& AttentionVariants::find(const CallConverter& calls, const Operation& op,
+                                                std::int64_t reserved_sms) {
   PlacedCall placed = calls.calls(op).front();
   const std::vector<kernels::View*> views = views_of(placed.call);
   // Kernels ask how operands are aligned; whoever allocates buffers aligns them for all.
   for (std::size_t i = 0; i < views.size(); ++i)
     views[i]->data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(placed.places[i].byte));
   const Digest key = key_of(calls.plan(), op, views, segments_of(placed.call), reserved_sms);
-  if (const auto known = remembered_.find(key); known != remembered_.end()) return known->second;
+  auto& remembered = remembered_->by_call;
+  if (const auto known = remembered.find(key); known != remembered.end()) return known->second;
   const bool fp64 = std::any_of(views.begin(), views.end(), [](const kernels::View* view) {
     return view->dtype == kernels::DType::fp64;
   });
   const kernels::cuda::VariantOptions by = options(op.kind, reserved_sms, fp64);
-  const Timed timed = times_ ? Timed(timed_) : Timed();
+  const Timed timed = times_ ? Timed(remembered_->machine.timed) : Timed();
   try {
     AttentionVariant variant = std::visit(
         [&](const auto& call) -> AttentionVariant {
@@ -378,7 +438,7 @@ const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const 
           },
           placed.call);
     }
-    return remembered_.emplace(key, std::move(variant)).first->second;
+    return remembered.emplace(key, std::move(variant)).first->second;
   } catch (const std::invalid_argument& error) {
     throw HardwareError("kernel", "class=" + std::string(name(op.kind)), error.what());
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -62,11 +63,16 @@ struct AttentionExtents {
 };
 AttentionExtents extents_of(const KernelCall&);
 
+// What AttentionVariants have found, for others of the same machine: ranks repeat few calls; of many
+// sequences, hundreds, in no order. By everything that the choice depends on.
+class KnownVariants;
+
 class AttentionVariants {
  public:
   // Where all tables of a class of ours are of kernels that every architecture has, the file is of a build
   // without Hopper's (-D CPLAB_HOPPER=OFF), as the files that were measured before there were any.
   // `times`: fills in tiles_s and tiles of variants whose family has tables in the file, and of general ones.
+  // Uses and adds to Hardware::known_variants, where that is of the same machine and of times as well.
   explicit AttentionVariants(const Hardware&, bool times = false);
 
   // `op` is attend or attend_backward, of softmax or of dynamic mask attention. `reserved_sms`:
@@ -75,17 +81,18 @@ class AttentionVariants {
   const AttentionVariant& of(const CallConverter&, const Operation& op, std::int64_t reserved_sms);
 
  private:
+  const AttentionVariant& find(const CallConverter&, const Operation& op, std::int64_t reserved_sms);
   kernels::cuda::VariantOptions options(OpKind, std::int64_t reserved_sms, bool fp64) const;
 
   const GpuSpec& gpu_;
   const VariantChoice& choice_;
   const kernels::cuda::Rates& rates_;
-  // Ranks repeat few calls; of many sequences, hundreds, in no order. By everything that the choice depends
-  // on.
-  std::unordered_map<Digest, AttentionVariant, Digest::Hash> remembered_;
-  bool hopper_forward_ = true, hopper_backward_ = true;
-  bool times_ = false;
-  std::vector<std::pair<OpKind, KernelFamily>> timed_;  // families that have tables
+  bool times_;
+  std::shared_ptr<KnownVariants> remembered_;
+  std::unordered_map<Digest, const AttentionVariant*, Digest::Hash> known_;  // of operations
 };
+
+// For Hardware::known_variants: what is found about calls from now on is found once.
+std::shared_ptr<KnownVariants> make_known_variants(const Hardware&);
 
 }  // namespace cplab

@@ -36,6 +36,7 @@ void Engine::meet(OpRef ref) {
   for (const OpRef member : collective.members) {
     begin_activity(member);
     note_end(member, ref, now_us());
+    cause(member).over_network = group_paths_[operation(ref).group].widest == Path::inter;
   }
   begin_collective(slot);
 }
@@ -53,7 +54,9 @@ void Engine::begin_collective(std::uint32_t slot) {
   Estimate estimate;
   if (choice.table != nullptr) {
     const double bytes = op.kind == OpKind::barrier ? choice.table->points.front().bytes : collective.most;
-    estimate = message_time(hardware_, *choice.table, bytes);
+    const double slowest = slowest_factor(collective);
+    estimate = message_time(hardware_, *choice.table, bytes, 1 / slowest);
+    if (slowest < 1) estimate.origin = Origin::assumed;
     estimate.origin = worst(estimate.origin, choice.origin_floor);
     if (!collective.even) estimate.origin = worst(estimate.origin, Origin::extrapolated);
     bool in_pieces = false;
@@ -78,8 +81,22 @@ void Engine::begin_collective(std::uint32_t slot) {
   }
   estimate.seconds += slowed.longer_us / us_per_s;
   if (slowed.longer_us > 0) estimate.origin = worst(estimate.origin, slowed.origin);
-  for (const OpRef member : collective.members) time(member).origin = estimate.origin;
+  const double startup = choice.table == nullptr
+                             ? estimate.seconds
+                             : startup_s(*choice.table, hardware_.curve_bytes_s(*choice.table));
+  for (const OpRef member : collective.members) {
+    time(member).origin = estimate.origin;
+    cause(member).startup_us = static_cast<float>(std::max(0.0, startup) * us_per_s);
+  }
   flows_->timer(now_us() + estimate.seconds * us_per_s, token(TokenKind::collective, 0, slot));
+}
+
+// All members wait for the one with the slowest link or NIC.
+double Engine::slowest_factor(const Collective& collective) const {
+  const Path path = group_paths_[operation(collective.trigger).group].widest;
+  double factor = 1;
+  for (const OpRef member : collective.members) factor = std::min(factor, path_factor(member.rank, path));
+  return factor;
 }
 
 // Of the messages to the next member, which are as those to every other one.

@@ -114,13 +114,31 @@ double Engine::pressure_of(OpRef ref) {
   return pressure;
 }
 
+double Engine::path_factor(std::uint32_t rank, Path path) const {
+  const std::vector<double>& factors = path == Path::intra ? fabric_.link_factor : fabric_.nic_factor;
+  return factors.empty() ? 1 : factors[rank];
+}
+
+double Engine::port_factor(OpRef ref, Path path) const {
+  const double own = path_factor(ref.rank, path);
+  if ((path == Path::intra ? fabric_.link_factor : fabric_.nic_factor).empty()) return 1;
+  double best_peer = 0;
+  for (const Part& part : plan_.ranks[ref.rank].parts_of(operation(ref)))
+    if (part.send && path_of(static_cast<int>(ref.rank), part.peer) == path)
+      best_peer = std::max(best_peer, path_factor(static_cast<std::uint32_t>(part.peer), path));
+  return best_peer > 0 ? std::min(own, best_peer) : own;
+}
+
 double Engine::prepare_port(OpRef ref, const std::array<std::uint64_t, 2>& bytes_by_path) {
   double startup_us = 0;
   for (const Path path : {Path::intra, Path::inter}) {
     const std::uint64_t bytes = bytes_by_path[index_of(path)];
     if (bytes == 0) continue;
     const MessageCost& cost = message_cost(operation(ref), path, bytes);
-    flows_->set_cap(static_cast<int>(ref.rank), port(ref), path == Path::intra ? 0 : 1, cost.cap_bytes_us);
+    const double factor = port_factor(ref, path);
+    flows_->set_cap(static_cast<int>(ref.rank), port(ref), path == Path::intra ? 0 : 1,
+                    cost.cap_bytes_us * factor);
+    if (factor < 1) lane(ref).sent_origin = Origin::assumed;
     startup_us = std::max(startup_us, cost.startup_us);
     lane(ref).sent_origin = worst(lane(ref).sent_origin, cost.origin);
   }
@@ -184,6 +202,7 @@ void Engine::begin_transfer(const Transfer& transfer, double startup_us) {
   }
   if (transfer.sender.rank == transfer.receiver.rank)  // to itself: a copy, read and written
     startup_us = 2 * static_cast<double>(transfer.bytes) / hardware_.gpu.copy_bytes_s * us_per_s;
+  transfers_[slot].startup_us = startup_us;
   if (startup_us > 0)
     flows_->timer(now_us() + startup_us, token(TokenKind::startup, 0, slot));
   else
@@ -203,7 +222,7 @@ void Engine::startup_over(std::uint32_t slot) {
   }
   // Who goes first is decided when all that begin now are known.
   const auto ranks = static_cast<std::uint32_t>(plan_.ranks.size());
-  std::vector<Queued>& queue = run.queues[index_of(path_of(transfer))];
+  std::vector<Queued>& queue = queues_of(run)[index_of(path_of(transfer))];
   queue.push_back({(transfer.receiver.rank + ranks - transfer.sender.rank) % ranks, slot, queued_++});
   std::push_heap(queue.begin(), queue.end(), std::greater<>());
   if (std::exchange(run.launches, true)) return;
@@ -240,7 +259,7 @@ Multiprocessors::Contention Engine::contention_of(OpRef ref, double bytes, doubl
 // As many as may move. The next higher rank first, as NCCL orders the rounds of a group, so that not all send
 // to one rank at once.
 void Engine::launch_next(LaneRun& run, Path path) {
-  std::vector<Queued>& queue = run.queues[index_of(path)];
+  std::vector<Queued>& queue = queues_of(run)[index_of(path)];
   while (run.moving[index_of(path)] < max_moving && !queue.empty()) {
     std::pop_heap(queue.begin(), queue.end(), std::greater<>());
     const std::uint32_t slot = queue.back().slot;
@@ -267,6 +286,7 @@ void Engine::transfer_over(std::uint32_t slot) {
   for (const OpRef ref : {transfer.sender, transfer.receiver}) {
     time(ref).origin = worst(time(ref).origin, lane(transfer.sender).sent_origin);
     note_end(ref, transfer.trigger, transfer.begin_us);
+    note_far(ref, transfer);
   }
   bool sender_done = false, receiver_done = false;
   for (std::uint32_t i = 0; i < transfer.parts; ++i) {
@@ -291,6 +311,14 @@ void Engine::begin_activity(OpRef ref) {
 void Engine::end_activity(OpRef ref) {
   LaneRun& run = lane(ref);
   if (--run.active == 0) run.idle_us = now_us();
+}
+
+void Engine::note_far(OpRef ref, const Transfer& transfer) {
+  Cause& why = cause(ref);
+  why.startup_us = static_cast<float>(transfer.startup_us);
+  why.sends = ref == transfer.sender;
+  why.far_rank = static_cast<std::int32_t>(why.sends ? transfer.receiver.rank : transfer.sender.rank);
+  why.over_network = path_of(transfer) == Path::inter;
 }
 
 // Called for each transfer; the last call for an operation counts, because its last transfer determines its

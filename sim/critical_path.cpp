@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sim/chain_sum.hpp"
+
 namespace cplab {
 
 void add_parts(OriginSeconds& sum, double seconds, const OperationTime& time, const Cause& cause) {
@@ -28,10 +30,7 @@ void UseSeconds::add(OpKind kind, double s) {
 
 CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin host_origin) {
   CriticalPath result;
-  const auto by_host = [&](double seconds) {
-    result.by_origin.add(host_origin, seconds);
-    result.by_use.host += seconds;
-  };
+  ChainSum sum;
   std::size_t rank = 0, index = 0;
   double t = -1;
   for (std::size_t r = 0; r < recording.times.size(); ++r) {
@@ -43,9 +42,17 @@ CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin 
     }
   }
   if (t < 0) return result;
-  const auto by_operation = [&](double seconds) {
-    add_parts(result.by_origin, seconds, recording.times[rank][index], recording.causes[rank][index]);
-    result.by_use.add(plan.ranks[rank].operations[index].kind, seconds);
+  const auto by_host = [&](double seconds) {
+    result.by_origin.add(host_origin, seconds);
+    result.by_use.host += seconds;
+    sum.add_host(static_cast<std::int32_t>(rank), seconds);
+  };
+  const auto by_operation = [&](double seconds, bool moving) {
+    const Cause& cause = recording.causes[rank][index];
+    add_parts(result.by_origin, seconds, recording.times[rank][index], cause);
+    const OpKind kind = plan.ranks[rank].operations[index].kind;
+    result.by_use.add(kind, seconds);
+    sum.add(static_cast<std::int32_t>(rank), kind, cause, seconds, moving);
   };
   // Everything after t is accounted for; an operation that was still running at t counts up to t.
   for (;;) {
@@ -53,7 +60,7 @@ CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin 
     const Cause* cause = &recording.causes[rank][index];
     if (cause->begin_us >= 0) {
       const double begin_s = std::min(t, cause->begin_us * 1e-6);
-      by_operation(t - begin_s);
+      by_operation(t - begin_s, true);
       t = begin_s;
       if (cause->peer_rank >= 0) {
         rank = static_cast<std::size_t>(cause->peer_rank);
@@ -63,13 +70,14 @@ CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin 
       }
     }
     const double start_s = std::min(t, time->start_s);
-    by_operation(t - start_s);
+    by_operation(t - start_s, false);
     t = start_s;
     const bool issued = cause->start == Cause::host;
     const std::uint32_t before = issued ? cause->issue : cause->start;
     if (!issued && cause->start_rank >= 0) rank = static_cast<std::size_t>(cause->start_rank);
     if (before == no_operation) {
       by_host(t);
+      result.parts = sum.parts();
       return result;
     }
     index = before;

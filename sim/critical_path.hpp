@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "report/chain.hpp"
 #include "sim/multiprocessors.hpp"
 #include "sim/simulate.hpp"
 
@@ -27,6 +28,11 @@ struct Cause {
   std::int32_t peer_rank = -1;
   std::uint32_t peer_operation = no_operation;
   double begin_us = -1;
+  // Of that transfer: its start-up, its other end (-1: a collective of all members), whether this operation
+  // sends it, and whether it goes over the network.
+  float startup_us = 0;
+  std::int32_t far_rank = -1;
+  bool sends = false, over_network = false;
   // A kernel: the share of its time that it lost to communication beside it, and where that is from; of the
   // rest how much is of which origin. All 0: everything is of the origin of OperationTime.
   float lost_share = 0;
@@ -48,6 +54,7 @@ struct Recording {
 struct CriticalPath {
   OriginSeconds by_origin;
   UseSeconds by_use;
+  ChainParts parts;  // by rank, link or NIC, and kind
 };
 CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin host_origin);
 

@@ -18,8 +18,15 @@ constexpr std::int64_t told_every = 1024;
 std::unique_ptr<FlowEngine> make_flows(FlowEngineChoice choice, const Fabric& fabric,
                                        FlowEngine::Handler on_timer, FlowEngine::Handler on_flow_end) {
   if (choice == FlowEngineChoice::simgrid)
-    return std::make_unique<SimGridFlows>(fabric, std::move(on_timer), std::move(on_flow_end));
+    return make_simgrid_flows(fabric, std::move(on_timer), std::move(on_flow_end));
   return std::make_unique<NativeFlows>(fabric, std::move(on_timer), std::move(on_flow_end));
+}
+
+Fabric disturbed(Fabric fabric, const std::vector<SlowRank>& slow) {
+  const auto ranks = static_cast<std::size_t>(fabric.ranks);
+  fabric.link_factor = factors_of(slow, ranks, &SlowRank::link);
+  fabric.nic_factor = factors_of(slow, ranks, &SlowRank::nic);
+  return fabric;
 }
 
 }  // namespace
@@ -48,9 +55,12 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
       walk_(plan, between_layers(plan.scenario.schedule)),
       lane_slot_(number_lanes(plan)),
       lanes_(1 + *std::max_element(lane_slot_.begin(), lane_slot_.end())),
-      fabric_(make_fabric(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_))),
+      fabric_(disturbed(make_fabric(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_)),
+                        options.slow)),
+      compute_factor_(factors_of(options.slow, plan.ranks.size(), &SlowRank::compute)),
       hosts_(plan.ranks.size()),
       lane_runs_(plan.ranks.size() * static_cast<std::size_t>(lanes_)),
+      queues_(lane_runs_.size()),
       gpus_(plan.ranks.size(),
             Multiprocessors(hardware.gpu.sms, reserved_sms(plan.scenario.schedule, hardware.gpu.sms),
                             slowdowns_, options.nccl_cluster)),
@@ -221,7 +231,8 @@ void Engine::start(OpRef ref) {
 
 void Engine::start_kernel(OpRef ref) {
   const Operation& op = operation(ref);
-  const KernelCost cost = kernel_cost_(plan_, calls_[ref.rank], op);
+  KernelCost cost = kernel_cost_(plan_, calls_[ref.rank], op);
+  disturb(ref, cost);
   time(ref).origin = cost.origin;
   for (std::size_t n = 0; n < cost.parts.seconds.size(); ++n)
     cause(ref).shares[n] = static_cast<float>(cost.parts.share(static_cast<Origin>(n)));
@@ -235,6 +246,17 @@ void Engine::start_kernel(OpRef ref) {
     gpus_[ref.rank].submit_kernel(now_us(), ref.operation, op.kind, cost, events_);
     handle(ref.rank);
   }
+}
+
+void Engine::disturb(OpRef ref, KernelCost& cost) const {
+  const Operation& op = operation(ref);
+  if (op.lane.kind == LaneKind::copy && op.kind == OpKind::copy) return;  // by a copy engine
+  double factor = jitter_factor(options_.jitter, options_.seed, ref.rank, ref.operation);
+  if (!compute_factor_.empty()) factor /= compute_factor_[ref.rank];
+  if (factor == 1) return;
+  cost.seconds *= factor;
+  cost.origin = Origin::assumed;
+  cost.parts = {};
 }
 
 void Engine::handle(std::uint32_t rank) {

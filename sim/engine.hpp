@@ -67,9 +67,7 @@ class Engine {
     std::array<int, 2> moving{};  // flows under way, by path
     double startup_us = 0;
     Origin sent_origin = Origin::measured;  // of what it sends
-    // Transfers past their start-up that wait for a flow to end, by path; heaps, the next in front.
-    std::array<std::vector<Queued>, 2> queues;
-    bool launches = false;  // the first of the queues will be launched at this instant
+    bool launches = false;                  // the first of the queues will be launched at this instant
   };
   struct Transfer {
     OpRef sender, receiver;
@@ -78,7 +76,7 @@ class Engine {
     std::uint32_t collective = no_operation;  // the collective's slot, and the numbers of both members
     std::uint32_t from = 0, to = 0;
     std::uint64_t bytes = 0;
-    double begin_us = 0;
+    double begin_us = 0, startup_us = 0;
   };
   // A transfer with its parts, a list in matched_ by next_match_.
   struct Together {
@@ -142,6 +140,8 @@ class Engine {
   void schedule_start(OpRef ref);
   void start(OpRef ref);
   void start_kernel(OpRef ref);
+  // On a rank that is slow, and in a call that is longer or shorter than the next.
+  void disturb(OpRef ref, KernelCost& cost) const;
   void finish(OpRef ref);
   void on_timer(FlowEngine::Token token);
   void handle(std::uint32_t rank);  // events_, of that rank's multiprocessors
@@ -162,6 +162,11 @@ class Engine {
   }
   int channels_of(OpRef ref);
   double pressure_of(OpRef ref);
+  // What a path's part of a rank's link or NIC is of the machine's; 1 where none is slow.
+  double path_factor(std::uint32_t rank, Path path) const;
+  // The same of what an operation sends on that path: of the sender's, or of the receivers' where all of them
+  // have less.
+  double port_factor(OpRef ref, Path path) const;
   // Sets the caps of the operation's port and the origin of what it sends; returns the larger start-up of the
   // paths that it uses.
   double prepare_port(OpRef ref, const std::array<std::uint64_t, 2>& bytes_by_path);
@@ -193,6 +198,7 @@ class Engine {
   void begin_activity(OpRef ref);
   void end_activity(OpRef ref);
   void note_end(OpRef ref, OpRef trigger, double begin_us);
+  void note_far(OpRef ref, const Transfer& transfer);
 
   // ---- collectives (collectives.cpp) ----
   void meet(OpRef ref);
@@ -204,6 +210,7 @@ class Engine {
   void measure_row(const Collective& collective, std::size_t member, std::vector<std::uint64_t>& row);
   // Whether the machine's tables of that collective are of whole calls (MessageTable::whole).
   bool is_whole(const Operation& op) const;
+  double slowest_factor(const Collective& collective) const;
   // How much longer the messages that carry the collective take than its table says of one a pair.
   double carried_longer_us(const Collective& collective, const MessageTable& table, bool& in_pieces);
   double member_longer_us(const Collective& collective, std::size_t member, const MessageTable& table,
@@ -223,6 +230,9 @@ class Engine {
   const Operation& operation(OpRef ref) const { return plan_.ranks[ref.rank].operations[ref.operation]; }
   LaneRun& lane(OpRef ref) {
     return lane_runs_[static_cast<std::size_t>(ref.rank) * lanes_ + static_cast<std::size_t>(port(ref))];
+  }
+  std::array<std::vector<Queued>, 2>& queues_of(const LaneRun& run) {
+    return queues_[static_cast<std::size_t>(&run - lane_runs_.data())];
   }
   int port(OpRef ref) const { return lane_slot_[key_of(operation(ref).lane)]; }
   OperationTime& time(OpRef ref) { return recording_.times[ref.rank][ref.operation]; }
@@ -245,10 +255,13 @@ class Engine {
   std::vector<int> lane_slot_;  // by key_of; -1: not used
   int lanes_ = 0;
   Fabric fabric_;
+  std::vector<double> compute_factor_;  // by rank; empty: 1
   std::vector<Host> hosts_;
   std::vector<std::vector<Completion>>
       completions_;                 // by rank: the last run_ahead_ of them, number i at i mod
   std::vector<LaneRun> lane_runs_;  // by rank * lanes_ + slot
+  // Of those: transfers past their start-up that wait for a flow to end, by path; heaps, the next in front.
+  std::vector<std::array<std::vector<Queued>, 2>> queues_;
   std::vector<Multiprocessors> gpus_;
   std::vector<std::vector<ViewFacts>> view_facts_;  // by rank, view
   std::vector<double> wake_us_;                     // by rank: the alarm that is set

@@ -26,9 +26,14 @@ struct Fabric {
   int ranks_per_nic = 1;    // ranks that share a NIC
   double nic_bytes_us = 1;  // of all NICs of a rank together, where it has several
   std::vector<Switches> switches;
+  // By rank what it has of its link, and of the NIC that it uses; empty: all of it.
+  std::vector<double> link_factor, nic_factor;
   int ports = 1;  // per rank: flows from different ports have caps of their own
 
   int level(int from, int to) const;
+  double link_bytes_us_of(int rank) const;
+  // Of a NIC by its number, node after node: as fast as its slowest rank has it.
+  double nic_bytes_us_of(int nic) const;
 };
 
 class FlowEngine {

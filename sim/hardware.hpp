@@ -240,6 +240,8 @@ struct VariantChoice {
   bool hopper = true, full = false;
 };
 
+class KnownVariants;  // attention_variant.hpp
+
 struct Hardware {
   std::string name;
   NodeSpec node;
@@ -284,6 +286,10 @@ struct Hardware {
   // How many times as long as there what memory bounds takes on `gpu`, and what the peak of a dtype bounds.
   double copy_scale() const;
   double peak_scale(DType) const;
+  // Which kernels take calls of attention, as far as it was found: whoever asks about the same plan several
+  // times makes it (make_known_variants()). It is left alone where what a choice depends on was changed
+  // since.
+  std::shared_ptr<KnownVariants> known_variants = {};
 
   int node_of(int rank) const { return rank / node.gpus; }
   // NICs of a GPU: at least 1, which several GPUs may share.
@@ -322,8 +328,9 @@ double link_scale(const Hardware&, const MessageTable&);
 // A curve is a start-up and an efficiency: over another link than its own the start-up stays, and what is
 // left of its time is as many times longer. So a link of twice the speed moves a message in less time, and
 // one of half in more, by as much of the time as the bytes take. Over its own link the time of the table, to
-// the bit; over another it is no better known than that link, and extrapolated at best.
-Estimate message_time(const Hardware&, const MessageTable&, double bytes);
+// the bit; over another it is no better known than that link, and extrapolated at best. `slower`: how many
+// times as slow as the machine's the link is besides.
+Estimate message_time(const Hardware&, const MessageTable&, double bytes, double slower = 1);
 
 // How flows of `bytes` in all move by a table: they start after startup_s and then go at bytes_s together,
 // which sharing of links may lower; alone they take message_time. Of a GPU with more NICs than the table was

@@ -66,4 +66,16 @@ void name_kernel_variants(const Plan& plan, const Hardware& hardware, Timeline& 
   }
 }
 
+void find_kernel_variants(const Plan& plan, const Hardware& hardware) try {
+  const std::int64_t reserved = reserved_sms(plan.scenario.schedule, hardware.gpu.sms);
+  AttentionVariants attention(hardware, true);
+  for (const RankPlan& rank : plan.ranks) {
+    const CallConverter calls(rank, plan.scenario.problem.dtype, plan.scenario.problem.slopes);
+    for (const Operation& op : rank.operations)
+      if (has_square_points(op.kind)) (void)attention.of(calls, op, reserved);
+  }
+} catch (const HardwareError&) {  // whoever predicts says so, in its turn
+} catch (const ScenarioError&) {
+}
+
 }  // namespace cplab

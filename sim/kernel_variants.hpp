@@ -12,4 +12,8 @@ namespace cplab {
 // Throws HardwareError where no kernel takes a call.
 void name_kernel_variants(const Plan&, const Hardware&, Timeline&);
 
+// Asks for the kernels of all calls of attention, so that Hardware::known_variants has them. A call that no
+// kernel takes is left to whoever needs one.
+void find_kernel_variants(const Plan&, const Hardware&);
+
 }  // namespace cplab

@@ -36,9 +36,9 @@ double link_scale(const Hardware& hardware, const MessageTable& table) {
   return std::abs(scale - 1) < rounding ? 1 : scale;
 }
 
-Estimate message_time(const Hardware& hardware, const MessageTable& table, double bytes) {
+Estimate message_time(const Hardware& hardware, const MessageTable& table, double bytes, double slower) {
   Estimate estimate = lookup(table.points, bytes, table.provenance.origin);
-  const double scale = link_scale(hardware, table);
+  const double scale = link_scale(hardware, table) * slower;
   if (scale == 1) return estimate;
   const double startup = std::max(0.0, startup_s(table, hardware.curve_bytes_s(table)));
   estimate.seconds = startup + (estimate.seconds - startup) * scale;

@@ -37,12 +37,13 @@ NativeFlows::NativeFlows(const Fabric& fabric, Handler on_timer, Handler on_flow
     links_[caps + i].bytes_us = fabric.nic_bytes_us;
   }
   // The ranks that `number_of` gives one number share a link.
-  const auto add_level = [&](double bytes_us, const auto& number_of) {
+  const auto add_level = [&](const auto& bytes_us_of, const auto& number_of) {
     std::vector<Index> up, down, first;
     for (int rank = 0; rank < ranks_; ++rank) {
       const auto number = static_cast<std::size_t>(number_of(rank));
       if (first.size() <= number) first.resize(number + 1, none);
       if (first[number] == none) {
+        const double bytes_us = bytes_us_of(static_cast<int>(number));
         first[number] = add_link(bytes_us);
         add_link(bytes_us);
       }
@@ -54,10 +55,11 @@ NativeFlows::NativeFlows(const Fabric& fabric, Handler on_timer, Handler on_flow
   };
   const int per_node = fabric.ranks_per_node, per_nic = fabric.ranks_per_nic;
   const int nics = (per_node + per_nic - 1) / per_nic;
-  add_level(fabric.link_bytes_us, [](int rank) { return rank; });
-  add_level(fabric.nic_bytes_us,
+  add_level([&](int rank) { return fabric.link_bytes_us_of(rank); }, [](int rank) { return rank; });
+  add_level([&](int nic) { return fabric.nic_bytes_us_of(nic); },
             [&](int rank) { return rank / per_node * nics + rank % per_node / per_nic; });
-  for (const Fabric::Switches& level : fabric.switches) add_level(level.up_bytes_us, level.switch_of);
+  for (const Fabric::Switches& level : fabric.switches)
+    add_level([&](int) { return level.up_bytes_us; }, level.switch_of);
 }
 
 NativeFlows::Index NativeFlows::add_link(double bytes_us) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
 #include <stdexcept>
@@ -22,6 +23,22 @@
 
 namespace cplab {
 namespace s4u = simgrid::s4u;
+
+class SimGridFlows : public FlowEngine {
+ public:
+  SimGridFlows(const Fabric& fabric, Handler on_timer, Handler on_flow_end);
+  ~SimGridFlows() override;
+
+  void timer(double at_us, Token token) override;
+  void alarm(int number, double at_us, Token token) override;
+  void set_cap(int rank, int port, int level, double bytes_us) override;
+  void flow(int from, int port, int to, int level, std::uint64_t bytes, Token token) override;
+  void run() override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 struct SimGridFlows::State {
   // One port of one rank on one level: a host whose route up begins with a private link, the cap. SimGrid
@@ -159,8 +176,8 @@ void SimGridFlows::State::build(const Fabric& fabric) {
   if (fabric.ranks_per_node > 1 && ranks > 1) {
     Zone node(root, "node_");
     for (int rank = 0; rank < ranks; ++rank) {
-      s4u::Link* up = node.link("u", 0, rank, fabric.link_bytes_us);
-      s4u::Link* down = node.link("d", 0, rank, fabric.link_bytes_us);
+      s4u::Link* up = node.link("u", 0, rank, fabric.link_bytes_us_of(rank));
+      s4u::Link* down = node.link("d", 0, rank, fabric.link_bytes_us_of(rank));
       for (int p = 0; p < ports; ++p) {
         node.add_cap(port(rank, p, 0), rank * ports + p, fabric.link_bytes_us);
         node.add_host(port(rank, p, 0), 0, rank * ports + p, {up}, {down});
@@ -172,18 +189,16 @@ void SimGridFlows::State::build(const Fabric& fabric) {
     Zone net(root, "net_");
     const int nics = (fabric.ranks_per_node + fabric.ranks_per_nic - 1) / fabric.ranks_per_nic;
     std::vector<std::vector<s4u::Link*>> up(1 + fabric.switches.size()), down(1 + fabric.switches.size());
-    const auto add_links = [&](std::size_t v, int count, double bytes_us) {
-      for (int i = 0; i < count; ++i) {
-        up[v].push_back(net.link("u", static_cast<int>(v), i, bytes_us));
-        down[v].push_back(net.link("d", static_cast<int>(v), i, bytes_us));
-      }
+    const auto add_link = [&](std::size_t v, int i, double bytes_us) {
+      up[v].push_back(net.link("u", static_cast<int>(v), i, bytes_us));
+      down[v].push_back(net.link("d", static_cast<int>(v), i, bytes_us));
     };
-    add_links(0, nodes * nics, fabric.nic_bytes_us);
+    for (int i = 0; i < nodes * nics; ++i) add_link(0, i, fabric.nic_bytes_us_of(i));
     for (std::size_t v = 0; v < fabric.switches.size(); ++v) {
       int count = 0;
       for (int rank = 0; rank < ranks; ++rank)
         count = std::max(count, fabric.switches[v].switch_of(rank) + 1);
-      add_links(v + 1, count, fabric.switches[v].up_bytes_us);
+      for (int i = 0; i < count; ++i) add_link(v + 1, i, fabric.switches[v].up_bytes_us);
     }
     for (int rank = 0; rank < ranks; ++rank) {
       const int node = rank / fabric.ranks_per_node, local = rank % fabric.ranks_per_node;
@@ -225,12 +240,6 @@ SimGridFlows::SimGridFlows(const Fabric& fabric, Handler on_timer, Handler on_fl
 SimGridFlows::~SimGridFlows() {
   // The engine lives until the process ends: destroying it would reset neither its clock nor its signals.
   (void)state_->engine.release();
-}
-
-SimGridFlows::Settings SimGridFlows::settings() const {
-  namespace config = simgrid::config;
-  return {config::get_value<std::string>("network/model"), config::get_value<bool>("network/crosstraffic"),
-          config::get_value<double>("network/TCP-gamma")};
 }
 
 void SimGridFlows::timer(double at_us, Token token) {
@@ -305,3 +314,16 @@ void SimGridFlows::run() {
 }
 
 }  // namespace cplab
+
+extern "C" const cplab::SimGridModule cplab_simgrid_module;
+const cplab::SimGridModule cplab_simgrid_module{
+    [](const cplab::Fabric& fabric, cplab::FlowEngine::Handler on_timer,
+       cplab::FlowEngine::Handler on_flow_end) -> cplab::FlowEngine* {
+      return new cplab::SimGridFlows(fabric, std::move(on_timer), std::move(on_flow_end));
+    },
+    []() -> cplab::SimGridSettings {
+      namespace config = simgrid::config;
+      return {config::get_value<std::string>("network/model"),
+              config::get_value<bool>("network/crosstraffic"),
+              config::get_value<double>("network/TCP-gamma")};
+    }};

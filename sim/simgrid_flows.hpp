@@ -1,4 +1,6 @@
-// The reference among the flow engines: SimGrid, which appears in simgrid_flows.cpp only.
+// The reference among the flow engines: SimGrid. It lies in a module of its own, libcplab_simgrid.so, which
+// is loaded when it is first asked for: SimGrid and what it brings along take longer to load than cplab takes
+// to simulate small plans.
 //
 // SimGrid allows one engine per process and no change of platform once it has run: make one per process
 // (simulate() runs each simulation with it in a child process of its own).
@@ -11,28 +13,26 @@
 
 namespace cplab {
 
-class SimGridFlows : public FlowEngine {
- public:
-  SimGridFlows(const Fabric& fabric, Handler on_timer, Handler on_flow_end);
-  ~SimGridFlows() override;
+// Loads the module, if that has not been done. Throws std::runtime_error if it is not there.
+void load_simgrid();
 
-  // What SimGrid says it is configured with.
-  struct Settings {
-    std::string network_model;
-    bool cross_traffic = true;
-    double tcp_gamma = -1;
-  };
-  Settings settings() const;
+// Both load the module.
+std::unique_ptr<FlowEngine> make_simgrid_flows(const Fabric& fabric, FlowEngine::Handler on_timer,
+                                               FlowEngine::Handler on_flow_end);
 
-  void timer(double at_us, Token token) override;
-  void alarm(int number, double at_us, Token token) override;
-  void set_cap(int rank, int port, int level, double bytes_us) override;
-  void flow(int from, int port, int to, int level, std::uint64_t bytes, Token token) override;
-  void run() override;
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
+// What SimGrid says it is configured with, once there is an engine.
+struct SimGridSettings {
+  std::string network_model;
+  bool cross_traffic = true;
+  double tcp_gamma = -1;
 };
+SimGridSettings simgrid_settings();
+
+// The functions of the module, by the one symbol that it gives.
+struct SimGridModule {
+  FlowEngine* (*make)(const Fabric&, FlowEngine::Handler on_timer, FlowEngine::Handler on_flow_end);
+  SimGridSettings (*settings)();
+};
+inline constexpr const char* simgrid_module_symbol = "cplab_simgrid_module";
 
 }  // namespace cplab

@@ -19,6 +19,7 @@
 
 #include "sim/clocks.hpp"
 #include "sim/engine.hpp"
+#include "sim/simgrid_flows.hpp"
 
 namespace cplab {
 
@@ -187,6 +188,7 @@ Sums run_beside(const Job& job, std::size_t operations, Timeline& timeline) {
     first += rank.operations.size();
   }
 
+  load_simgrid();        // once for all child processes
   std::fflush(nullptr);  // SimGrid flushes: what is buffered now would be written twice
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
@@ -228,6 +230,7 @@ void conclude(const Job& job, const Sums& sums, Simulation& result) {
   result.host_syncs = sums.host_syncs;
   result.critical = sums.critical.by_origin;
   result.critical_use = sums.critical.by_use;
+  result.critical_parts = sums.critical.parts;
   if (const KindAccuracy* known = accuracy_of(job.hardware.accuracy, job.plan.scenario)) {
     const bool in_width = known->with_assumed && known->kind == accuracy_kind(job.plan.scenario);
     const double assumed_share = in_width ? 0 : result.critical.share(Origin::assumed);

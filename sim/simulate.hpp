@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "report/chain.hpp"
+#include "sim/disturbance.hpp"
 #include "sim/hardware.hpp"
 #include "sim/kernel_cost.hpp"
 
@@ -33,6 +35,11 @@ struct SimulateOptions {
   // not, as the executor makes its communicators. NCCL's own choice on Hopper is 4.
   int nccl_cluster = 1;
   FlowEngineChoice engine = FlowEngineChoice::automatic;
+  // What of single ranks is slower than the machine says, and how far kernels differ from call to call; what
+  // these change is assumed. A rank that the plan has not is a std::out_of_range.
+  std::vector<SlowRank> slow = {};
+  double jitter = 0;
+  std::uint64_t seed = 1;
   // Called every now and then, and at the end, with the operations done and all of them.
   std::function<void(std::int64_t done, std::int64_t all)> progress = {};
 };
@@ -66,6 +73,7 @@ struct Simulation {
   // The same chain by what its operations use: what binds. It goes through the peer that came last, so that
   // no waiting for peers is in it.
   UseSeconds critical_use;
+  ChainParts critical_parts;  // by rank, link or NIC, and kind
   // held_out_band where the file has accuracies, else the critical chain with each part scaled by its band:
   // low_s <= time_s <= high_s. For a makespan under
   // independent errors this is the first-order answer: it does not see other chains becoming critical.

@@ -15,23 +15,20 @@ std::vector<TeamSpec> teams_specified(const Scenario& s, const Algorithm& algori
   return algorithm.teams ? algorithm.teams(s) : std::vector<TeamSpec>();
 }
 
-RankPlan build_one(const Scenario& s, const Algorithm& algorithm, const Placement& placement,
-                   std::size_t replica, std::size_t position) {
-  const int r = static_cast<int>(replica), p = static_cast<int>(position);
-  Builder builder(s, placement, r, p, teams_of(s, teams_specified(s, algorithm), r, p));
+RankPlan build_one(const Scenario& s, const Algorithm& algorithm, const std::vector<TeamSpec>& teams,
+                   const Placement& placement, Shared& shared, int replica, int position) {
+  Builder builder(s, placement, shared, replica, position, teams_of(s, teams, replica, position));
   algorithm.build(builder);
   return builder.finish();
 }
 
-}  // namespace
-
-namespace {
-
 void build_group_with(Plan& plan, const Algorithm& algorithm, int replica, const Placement& placement) {
   const auto& group = plan.scenario.parallel.groups[static_cast<std::size_t>(replica)];
-  for (std::size_t position = 0; position < group.size(); ++position)
-    plan.ranks[static_cast<std::size_t>(group[position])] =
-        build_one(plan.scenario, algorithm, placement, static_cast<std::size_t>(replica), position);
+  const std::vector<TeamSpec> teams = teams_specified(plan.scenario, algorithm);
+  Shared shared;
+  for (int position = 0; position < static_cast<int>(group.size()); ++position)
+    plan.ranks[static_cast<std::size_t>(group[static_cast<std::size_t>(position)])] =
+        build_one(plan.scenario, algorithm, teams, placement, shared, replica, position);
 }
 
 }  // namespace
@@ -63,8 +60,10 @@ RankPlan build_rank(const Scenario& s, int rank) {
     const auto at = std::find(group.begin(), group.end(), rank);
     if (at == group.end()) continue;
     const Placement placement(s.problem, s.parallel, s.placement, static_cast<int>(i));
-    return build_one(s, *find_algorithm(s.algorithm), placement, i,
-                     static_cast<std::size_t>(at - group.begin()));
+    const Algorithm& algorithm = *find_algorithm(s.algorithm);
+    Shared shared;
+    return build_one(s, algorithm, teams_specified(s, algorithm), placement, shared, static_cast<int>(i),
+                     static_cast<int>(at - group.begin()));
   }
   throw ScenarioError("parallel.ranks", "there is no rank " + std::to_string(rank));
 }

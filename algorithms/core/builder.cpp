@@ -16,10 +16,11 @@
 
 namespace cplab {
 
-Builder::Builder(const Scenario& resolved, const Placement& placement, int replica, int position,
-                 std::vector<Team> teams)
+Builder::Builder(const Scenario& resolved, const Placement& placement, Shared& shared, int replica,
+                 int position, std::vector<Team> teams)
     : scenario_(resolved),
       placement_(placement),
+      shared_(shared),
       pools_(std::make_unique<Pools>()),
       teams_(std::move(teams)) {
   plan_.replica = replica;
@@ -317,7 +318,7 @@ void Builder::linear(Lane lane, OpKind kind, const std::vector<Named>& reads,
 
 Lane Builder::lane_of(Lane lane, TransportChoice choice, Transport taken) const {
   const bool apart = !choice && taken == Transport::nccl && lane.kind == LaneKind::comm;
-  if (apart && mixes_transports(scenario_.parallel)) lane.index += beside_copies;
+  if (apart && shared_.mixes_transports(scenario_.parallel)) lane.index += beside_copies;
   return lane;
 }
 

@@ -14,6 +14,7 @@
 #include "algorithms/core/distribution.hpp"
 #include "algorithms/core/placement.hpp"
 #include "algorithms/core/rows.hpp"
+#include "algorithms/core/shared.hpp"
 #include "algorithms/core/team.hpp"
 #include "algorithms/core/tile.hpp"
 #include "plan/islands.hpp"
@@ -80,8 +81,9 @@ inline constexpr std::uint8_t beside_copies = 8;
 
 class Builder {
  public:
-  // `teams`: what teams_of() returns for this rank.
-  Builder(const Scenario& resolved, const Placement&, int replica, int position, std::vector<Team> teams);
+  // `shared`: of all ranks of the replica's group; `teams`: what teams_of() returns for this rank.
+  Builder(const Scenario& resolved, const Placement&, Shared& shared, int replica, int position,
+          std::vector<Team> teams);
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
   ~Builder();
@@ -100,6 +102,7 @@ class Builder {
   const Team& team(std::string_view name) const;  // this rank's; throws std::logic_error if it is in none
   const Team& everyone() const { return teams_.front(); }
   const Placement& placement() const { return placement_; }
+  Shared& shared() const { return shared_; }
 
   // Declares a buffer and returns the box of all of it. A name that is taken gets a number ("kv_packed_2"). A
   // working or saved buffer that no operation touches is left out of the plan.
@@ -238,6 +241,7 @@ class Builder {
 
   const Scenario& scenario_;
   const Placement& placement_;
+  Shared& shared_;
   RankPlan plan_;
   std::unique_ptr<Pools> pools_;
   Phase phase_ = Phase::forward;

@@ -38,9 +38,6 @@ constexpr std::size_t most_runs = 64;
 // record.
 constexpr double worth_it = 0.75;
 
-// More pairs of runs than these would take longer to look at than all else that makes a plan. No record.
-constexpr double most_pairs = 3e5;
-
 // Of short sequences kernels store dq once, and may as well store it rounded: the backward of a batch of
 // 64 x 256 took a fifth less time. Of long ones they sum it, and the cast behind them needs no room for dq
 // beside all that the tiles read: rounding at every length brought 2.8 % on one GPU and 0.5 % on two, and up
@@ -220,10 +217,6 @@ bool travel_apart(std::size_t runs) {
 
 bool needed_rows_pay(double needed, double whole) {
   return needed < worth_it * whole;
-}
-
-bool weighs_pairs(double pairs) {
-  return pairs <= most_pairs;
 }
 
 bool tiles_round_dq(std::int64_t longest_sequence) {

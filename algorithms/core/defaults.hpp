@@ -54,9 +54,8 @@ std::int64_t cut_rows();
 bool travel_apart(std::size_t runs);
 
 // ---- Rotations: does it pay to send only rows that are needed, where that takes `needed` bytes and all of
-// them `whole`? And are so many pairs of runs looked at to find out?
+// them `whole`?
 bool needed_rows_pay(double needed, double whole);
-bool weighs_pairs(double pairs);
 
 // ---- Gradients of attention.
 // Tiles that store dq round it, rather than a cast behind them: of sequences of so many tokens at most.

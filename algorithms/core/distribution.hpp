@@ -22,30 +22,36 @@ struct HeadRange {
   bool operator==(const HeadRange&) const = default;
 };
 
-// Runs that are never changed once they are listed: members that hold the same tokens share one list, and a
-// distribution made from another costs no copy of what stays.
-class RunList {
+// A list that is never changed once it is there: members that hold the same tokens share one, and what is
+// made from another costs no copy of what stays.
+template <class T>
+class SharedList {
  public:
-  RunList() = default;
-  RunList(std::vector<TokenRun> runs)  // NOLINT(google-explicit-constructor): is one
-      : list_(std::make_shared<const std::vector<TokenRun>>(std::move(runs))) {}
-  RunList(std::initializer_list<TokenRun> runs) : RunList(std::vector<TokenRun>(runs)) {}
+  SharedList() = default;
+  SharedList(std::vector<T> list)  // NOLINT(google-explicit-constructor): is one
+      : list_(std::make_shared<const std::vector<T>>(std::move(list))) {}
+  SharedList(std::initializer_list<T> list) : SharedList(std::vector<T>(list)) {}
 
-  operator const std::vector<TokenRun>&() const { return list(); }  // NOLINT(google-explicit-constructor)
+  operator const std::vector<T>&() const { return list(); }  // NOLINT(google-explicit-constructor)
   auto begin() const { return list().begin(); }
   auto end() const { return list().end(); }
   std::size_t size() const { return list().size(); }
-  const TokenRun& operator[](std::size_t i) const { return list()[i]; }
+  const T& operator[](std::size_t i) const { return list()[i]; }
   // One list, not only equal ones.
-  bool is(const RunList& other) const { return list_ == other.list_; }
+  bool is(const SharedList& other) const { return list_ == other.list_; }
+  const void* id() const { return list_.get(); }
+  bool operator==(const SharedList& other) const { return is(other) || list() == other.list(); }
+  bool operator==(const std::vector<T>& other) const { return list() == other; }
 
  private:
-  const std::vector<TokenRun>& list() const {
-    static const std::vector<TokenRun> none;
+  const std::vector<T>& list() const {
+    static const std::vector<T> none;
     return list_ ? *list_ : none;
   }
-  std::shared_ptr<const std::vector<TokenRun>> list_;
+  std::shared_ptr<const std::vector<T>> list_;
 };
+using RunList = SharedList<TokenRun>;
+using RangeList = SharedList<RowRange>;
 
 // What one member holds. The runs say at which rows of its buffer the tokens lie.
 struct Holding {

@@ -67,6 +67,12 @@ std::int64_t elements(const std::vector<Moved>& shares) {
   return n;
 }
 
+// A share whose rows are being listed.
+struct Listed {
+  std::vector<RowRange> from_rows, into_rows;
+  HeadRange heads;
+};
+
 std::int64_t elements(const Holding& holding) {
   std::int64_t n = 0;
   for (const TokenRun& run : holding.runs) n += run.rows;
@@ -83,7 +89,7 @@ std::vector<Moved> minus(const Moved& share, const std::vector<Moved>& given) {
   for (const RowRange& range : share.from_rows)
     for (std::int64_t i = 0; i < range.count; ++i)
       pairs.emplace_back(range.begin + i * range.step, into[at++]);
-  std::vector<Moved> left;
+  std::vector<Listed> left;
   for (std::int64_t head = share.heads.begin; head < share.heads.end; ++head) {
     std::vector<std::int64_t> gone;
     for (const Moved& other : given) {
@@ -92,7 +98,7 @@ std::vector<Moved> minus(const Moved& share, const std::vector<Moved>& given) {
         for (std::int64_t i = 0; i < range.count; ++i) gone.push_back(range.begin + i * range.step);
     }
     std::ranges::sort(gone);
-    Moved rest{{}, {}, {head, head + 1}};
+    Listed rest{{}, {}, {head, head + 1}};
     for (const auto& [from_row, into_row] : pairs) {
       if (std::ranges::binary_search(gone, into_row)) continue;
       const TokenRun from{.row = from_row, .rows = 1}, to{.row = into_row, .rows = 1};
@@ -107,14 +113,26 @@ std::vector<Moved> minus(const Moved& share, const std::vector<Moved>& given) {
       left.push_back(std::move(rest));
     }
   }
-  return left;
+  std::vector<Moved> moved;
+  for (Listed& each : left)
+    moved.push_back({std::move(each.from_rows), std::move(each.into_rows), each.heads});
+  return moved;
 }
 
 }  // namespace
 
+// Where all members have the same rows afterwards, what each gives is the same whoever receives it.
+struct Redistribution::Known {
+  bool one_list = true;
+  std::vector<std::optional<CommonRows>> by_giver;
+};
+
 Redistribution::Redistribution(Distribution from, Distribution to)
-    : from_(std::move(from)), to_(std::move(to)), kind_(OpKind::exchange) {
+    : from_(std::move(from)), to_(std::move(to)), known_(std::make_shared<Known>()), kind_(OpKind::exchange) {
   if (from_.size() != to_.size()) throw std::logic_error("a redistribution is over the members of one team");
+  known_->by_giver.resize(from_.members.size());
+  for (const Holding& member : to_.members)
+    known_->one_list = known_->one_list && member.runs.is(to_[0].runs);
   kind_ = find_kind();
 }
 
@@ -125,26 +143,46 @@ Redistribution Redistribution::of_heads(HeadRange heads) const {
   return some;
 }
 
-// What both of them have, whether or not it is this giver that gives it.
-std::vector<Moved> Redistribution::overlaps(int giver, int receiver) const {
-  Moved share{{}, {}, from_[giver].heads.common(to_[receiver].heads)};
-  if (share.heads.count() == 0) return {};
+Redistribution::CommonRows Redistribution::find_common_rows(int giver, int receiver) const {
+  std::vector<RowRange> from_rows, into_rows;
   for_each_common(from_[giver].runs, to_[receiver].runs,
                   [&](const TokenRun& from, const TokenRun& to, const Common& c) {
-                    append(share.from_rows, from, c.i, c.i_step, c.count);
-                    append(share.into_rows, to, c.j, c.j_step, c.count);
+                    append(from_rows, from, c.i, c.i_step, c.count);
+                    append(into_rows, to, c.j, c.j_step, c.count);
                   });
-  if (share.from_rows.empty()) return {};
-  return {std::move(share)};
+  return {std::move(from_rows), std::move(into_rows)};
+}
+
+Redistribution::CommonRows Redistribution::common_rows(int giver, int receiver) const {
+  if (!known_->one_list) return find_common_rows(giver, receiver);
+  std::optional<CommonRows>& known = known_->by_giver[static_cast<std::size_t>(giver)];
+  if (!known) known = find_common_rows(giver, receiver);
+  return *known;
+}
+
+// What both of them have, whether or not it is this giver that gives it.
+void Redistribution::append_overlap(int giver, int receiver, std::vector<Moved>& list) const {
+  const HeadRange heads = from_[giver].heads.common(to_[receiver].heads);
+  if (heads.count() == 0) return;
+  CommonRows rows = common_rows(giver, receiver);
+  if (rows.from.size() > 0) list.push_back({std::move(rows.from), std::move(rows.into), heads});
 }
 
 std::vector<Moved> Redistribution::moved(int giver, int receiver) const {
-  std::vector<Moved> own = overlaps(giver, receiver);
-  if (!from_.replicated || giver == receiver || own.empty()) return own;
-  std::vector<Moved> given = overlaps(receiver, receiver);
-  for (int earlier = 0; earlier < giver; ++earlier)
-    for (Moved& share : overlaps(earlier, receiver)) given.push_back(std::move(share));
-  return given.empty() ? own : minus(own.front(), given);
+  std::vector<Moved> list;
+  append_moved(giver, receiver, list);
+  return list;
+}
+
+void Redistribution::append_moved(int giver, int receiver, std::vector<Moved>& list) const {
+  if (!from_.replicated || giver == receiver) return append_overlap(giver, receiver, list);
+  std::vector<Moved> own, given;
+  append_overlap(giver, receiver, own);
+  if (own.empty()) return;
+  append_overlap(receiver, receiver, given);
+  for (int earlier = 0; earlier < giver; ++earlier) append_overlap(earlier, receiver, given);
+  if (!given.empty()) own = minus(own.front(), given);
+  list.insert(list.end(), own.begin(), own.end());
 }
 
 bool Redistribution::parts_heads() const {
@@ -153,14 +191,8 @@ bool Redistribution::parts_heads() const {
   return false;
 }
 
-// How many rows of two members are of the same tokens.
-std::int64_t Redistribution::common_rows(int giver, int receiver) const {
-  std::int64_t rows = 0;
-  for_each_common(from_[giver].runs, to_[receiver].runs,
-                  [&](const TokenRun&, const TokenRun&, const Common& c) { rows += c.count; });
-  return rows;
-}
-
+// Asked once for a team: Shared keeps redistributions. Receivers that hold the same list of tokens are looked
+// at once.
 OpKind Redistribution::find_kind() const {
   bool gather = true;
   const std::int64_t size = elements(from_[0]);
@@ -171,9 +203,9 @@ OpKind Redistribution::find_kind() const {
       std::int64_t n = 0;
       if (from_.replicated) {
         n = elements(moved(giver, receiver));
-      } else {  // one gives all that is common; receivers of the same tokens are looked at once
+      } else {  // one gives all that is common
         if (receiver == 0 || !to_[receiver].runs.is(to_[receiver - 1].runs))
-          rows = common_rows(giver, receiver);
+          rows = row_count(common_rows(giver, receiver).from);
         n = rows * from_[giver].heads.common(to_[receiver].heads).count();
       }
       if (n == 0) return OpKind::exchange;

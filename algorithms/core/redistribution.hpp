@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "algorithms/core/distribution.hpp"
@@ -12,7 +13,7 @@ namespace cplab {
 // A share of a tensor that one member gives to another: the same tokens and heads at both ends, in the order
 // of the receiver's runs.
 struct Moved {
-  std::vector<RowRange> from_rows, into_rows;  // of the giver's and of the receiver's buffer
+  RangeList from_rows, into_rows;  // of the giver's and of the receiver's buffer
   HeadRange heads;
 };
 
@@ -27,6 +28,7 @@ class Redistribution {
   // What `giver` gives to `receiver`, which may be itself. Of several members that hold a token and head the
   // receiver itself gives it, else the first one.
   std::vector<Moved> moved(int giver, int receiver) const;
+  void append_moved(int giver, int receiver, std::vector<Moved>& list) const;
   // all_gather: every member gives all it has to every member, all alike in size. all_to_all: every pair
   // trades, members with themselves too. exchange: some do.
   OpKind kind() const { return kind_; }
@@ -35,11 +37,19 @@ class Redistribution {
   HeadRange heads_given(int giver) const { return from_[giver].heads; }
 
  private:
-  std::vector<Moved> overlaps(int giver, int receiver) const;
-  std::int64_t common_rows(int giver, int receiver) const;
+  // Rows of the same tokens at two members, in the order of the receiver's runs.
+  struct CommonRows {
+    RangeList from, into;
+  };
+  struct Known;
+
+  CommonRows find_common_rows(int giver, int receiver) const;
+  CommonRows common_rows(int giver, int receiver) const;
+  void append_overlap(int giver, int receiver, std::vector<Moved>& list) const;
   OpKind find_kind() const;
 
   Distribution from_, to_;
+  std::shared_ptr<Known> known_;  // about rows: the same whichever heads move
   OpKind kind_;
 };
 

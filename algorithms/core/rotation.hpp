@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "algorithms/core/distribution.hpp"
@@ -17,12 +18,54 @@ namespace cplab {
 
 enum class Travel : std::uint8_t { whole, needed };
 
+// Rows by visit, which change at few of them: rows[i] from visit since[i] to since[i + 1].
+struct RowsByVisit {
+  std::vector<int> since{};
+  std::vector<Rows> rows{};
+  const Rows& at(int visit) const;
+};
+
+// What all members know of a rotation, found when one asks: how far its hops go, and of each member's rows
+// which are seen when.
+class RotationOfTeam {
+ public:
+  // `tokens` of the members, which outlive it.
+  RotationOfTeam(const Distribution& tokens, Window visible, Travel, Phase);
+
+  int size() const { return tokens_.size(); }
+  Travel travel() const { return travel_; }
+  const std::vector<int>& distances() const { return distances_; }
+  const Rows& all(int owner) const { return all_[static_cast<std::size_t>(owner)]; }
+  // By visit: the owner's rows that are seen then or afterwards; at the first visit, which is its own, all.
+  const Rows& later(int owner, int visit);
+  // In a whole rotation: the owner's rows that its holders before `visit` see.
+  const Rows& seen_before(int owner, int visit);
+
+ private:
+  // Rows that are seen before a visit, as far as visits were looked at.
+  struct Seen {
+    RowsByVisit before;
+    std::vector<TokenRun> unseen;
+    int visits = 0;
+  };
+
+  const Distribution& tokens_;
+  Window visible_;
+  Travel travel_;
+  std::vector<int> distances_;
+  // By owner:
+  std::vector<Rows> all_;
+  std::vector<RowsByVisit> later_;
+  std::vector<Seen> seen_;
+};
+
 class Rotation {
  public:
   // `tokens` of the members, which outlive the rotation; the one at `place` asks.
   Rotation(const Distribution& tokens, Window visible, int place, Travel, Phase);
+  Rotation(std::shared_ptr<RotationOfTeam>, int place);
 
-  int visits() const { return static_cast<int>(distances_.size()); }
+  int visits() const { return static_cast<int>(team_->distances().size()); }
   int owner(int visit) const;     // whose rows this member holds then
   int next(int visit) const;      // who holds them at the visit after it
   int previous(int visit) const;  // who held them at the visit before it
@@ -37,18 +80,12 @@ class Rotation {
   Rows returning(int visit) const { return ended(place_, visit); }
 
  private:
-  const std::vector<Rows>& later(int owner) const;
   Rows ended(int owner, int visit) const;
-  Rows seen_before(int owner, int visit) const;
+  int distance(int visit) const { return team_->distances()[static_cast<std::size_t>(visit)]; }
   int at(int place) const;
-  Rows all(int owner) const;
 
-  const Distribution& tokens_;
-  Window visible_;
+  std::shared_ptr<RotationOfTeam> team_;
   int place_;
-  Travel travel_;
-  std::vector<int> distances_;
-  mutable std::vector<std::vector<Rows>> later_;  // by owner and visit: rows seen then or afterwards
 };
 
 // What all members together send in one phase: rows of K and V times kv_row, plus in the backward rows of

@@ -1,19 +1,18 @@
 // Scopes: the whole group, or some of its ranks with some of the heads.
 #include "algorithms/core/scope.hpp"
 
-#include <utility>
-
 namespace cplab {
 
 Scope::Scope(Builder& builder)
-    : Scope(builder, builder.everyone(), placed(builder.problem(), builder.placement(), builder.P()),
+    : Scope(builder, builder.everyone(),
+            builder.shared().placed(builder.problem(), builder.placement(), builder.P()),
             Layout::rows_first) {}
 
-Scope::Scope(Builder& builder, const Team& members, Distribution of_queries, Layout buffers)
+Scope::Scope(Builder& builder, const Team& members, const Distribution& of_queries, Layout buffers)
     : b(builder),
       team(members),
-      tokens(std::move(of_queries)),
-      keys(cplab::key_heads(builder.problem(), tokens)),
+      tokens(builder.shared().kept(of_queries)),
+      keys(builder.shared().key_heads(builder.problem(), tokens)),
       layout(buffers),
       rows(tokens[members.place].rows()) {}
 

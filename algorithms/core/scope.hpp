@@ -15,12 +15,12 @@ class Scope {
  public:
   explicit Scope(Builder&);  // the whole group with all heads
   // `tokens`: of the queries; every member has the same heads. Nominal buffers get that layout.
-  Scope(Builder&, const Team&, Distribution tokens, Layout);
+  Scope(Builder&, const Team&, const Distribution& tokens, Layout);
 
   Builder& b;
   const Team& team;
-  const Distribution tokens;  // of queries, with their heads
-  const Distribution keys;    // the same tokens, with the key heads that these query heads read
+  const Distribution& tokens;  // of queries, with their heads: kept by Builder::shared()
+  const Distribution& keys;    // the same tokens, with the key heads that these query heads read
   const Layout layout;
   const std::int64_t rows;  // local rows of every member
 

@@ -2,8 +2,8 @@
 #include "algorithms/core/transfer.hpp"
 
 #include <algorithm>
-#include <iterator>
-#include <set>
+#include <array>
+#include <numeric>
 #include <utility>
 
 #include "algorithms/core/rows.hpp"
@@ -31,24 +31,43 @@ Rows set_of(const std::vector<RowRange>& list) {
   return rows;
 }
 
+// Calls visit(i, j) for every two shares that have a head in common, i later in the list than j or earlier;
+// until it says true, which is the answer then.
+template <class Shares, class Visit>
+bool any_with_common_heads(const Shares& shares, Visit visit) {
+  std::vector<std::size_t> order(shares.size()), open;
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return shares[i].heads.begin; });
+  for (const std::size_t i : order) {
+    std::erase_if(open, [&](std::size_t j) { return shares[j].heads.end <= shares[i].heads.begin; });
+    for (const std::size_t j : open)
+      if (shares[i].heads.common(shares[j].heads).count() > 0 && visit(i, j)) return true;
+    open.push_back(i);
+  }
+  return false;
+}
+
 // Whether two shares have a row and a head in common.
 template <class Shares>
 bool meet(const Shares& shares) {
-  std::vector<Rows> rows;
-  std::vector<RowRange> all;
-  for (const auto& share : shares) {
-    rows.push_back(set_of(share.rows));
-    all.insert(all.end(), rows.back().ranges().begin(), rows.back().ranges().end());
+  std::vector<Rows> rows(shares.size());
+  std::vector<char> listed(shares.size());
+  const auto rows_of = [&](std::size_t i) -> const Rows& {
+    if (!listed[i]) rows[i] = set_of(shares[i].rows);
+    listed[i] = 1;
+    return rows[i];
+  };
+  if (std::ranges::all_of(shares, [&](const auto& s) { return s.heads == shares[0].heads; })) {
+    // Mostly no row is in two of them.
+    std::vector<RowRange> all;
+    for (std::size_t i = 0; i < shares.size(); ++i)
+      all.insert(all.end(), rows_of(i).ranges().begin(), rows_of(i).ranges().end());
+    std::ranges::sort(all, {}, &RowRange::begin);
+    const auto overlap = [](const RowRange& a, const RowRange& b) { return a.begin + a.count > b.begin; };
+    return std::ranges::adjacent_find(all, overlap) != all.end();
   }
-  // Mostly no row is in two of them.
-  std::ranges::sort(all, {}, &RowRange::begin);
-  const auto overlap = [](const RowRange& a, const RowRange& b) { return a.begin + a.count > b.begin; };
-  if (std::ranges::adjacent_find(all, overlap) == all.end()) return false;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (shares[i].heads.common(shares[j].heads).count() > 0 && !rows[i].common(rows[j]).empty())
-        return true;
-  return false;
+  return any_with_common_heads(
+      shares, [&](std::size_t i, std::size_t j) { return !rows_of(i).common(rows_of(j)).empty(); });
 }
 
 // The entries of two lists of the same length at which the second one is in `wanted`.
@@ -124,12 +143,18 @@ Transfer::Transfer(Builder& b, const Team& team, TransferOptions options,
 
 std::vector<Transfer::Share> Transfer::shares(const TransferTensor& t, bool outgoing) const {
   const Box& buffer = outgoing ? t.source : t.target;
+  const bool gives = outgoing != options_.adjoint;  // in the redistribution, which the adjoint reverses
   std::vector<Share> list;
+  list.reserve(static_cast<std::size_t>(team_.size()));
+  std::vector<Moved> moved;
   for (int peer = 0; peer < team_.size(); ++peer) {
-    const bool gives = outgoing != options_.adjoint;  // in the redistribution, which the adjoint reverses
-    for (const Moved& moved : gives ? t.how->moved(team_.place, peer) : t.how->moved(peer, team_.place)) {
-      Share share{peer, gives ? moved.from_rows : moved.into_rows, moved.heads, {}, {}};
-      share.box = share.wire = buffer.rows(share.rows).of_problem(share.heads);
+    moved.clear();
+    gives ? t.how->append_moved(team_.place, peer, moved) : t.how->append_moved(peer, team_.place, moved);
+    for (Moved& each : moved) {
+      Share share{peer, std::move(gives ? each.from_rows : each.into_rows), each.heads, {}, {}};
+      const bool same_rows = !list.empty() && list.back().rows.is(share.rows);
+      share.box = (same_rows ? list.back().box : buffer.rows(share.rows)).of_problem(share.heads);
+      share.wire = share.box;
       list.push_back(std::move(share));
     }
   }
@@ -138,7 +163,13 @@ std::vector<Transfer::Share> Transfer::shares(const TransferTensor& t, bool outg
 
 bool Transfer::needs_staging(const Tensor& t, const Box& buffer, const std::vector<Share>& shares) const {
   if (b_.declared(buffer).layout != t.layout) return !shares.empty();
-  return std::ranges::any_of(shares, [&](const Share& s) { return b_.pieces(s.box) > options_.most_pieces; });
+  const Share* last = nullptr;
+  for (const Share& s : shares) {
+    const bool same = last != nullptr && last->box.view() == s.box.view();
+    if (!same && b_.pieces(s.box) > options_.most_pieces) return true;
+    last = &s;
+  }
+  return false;
 }
 
 // Staged shares lie one after the other, or beside each other where they are the same rows; they take as few
@@ -205,13 +236,17 @@ void Transfer::pack(Lane lane) {
 void Transfer::move(Lane lane) {
   if (team_.size() == 1) return;
   std::vector<Message> messages;
+  std::vector<std::array<std::size_t, 2>> next(
+      tensors_.size());  // out and in, which are in the order of peers
   for (int peer = 0; peer < team_.size(); ++peer) {
-    if (kind_ == OpKind::exchange && peer == team_.place) continue;
-    for (const Tensor& t : tensors_) {
-      for (const Share& s : t.out)
-        if (s.peer == peer) messages.push_back(send(s.wire, peer));
-      for (const Share& s : t.in)
-        if (s.peer == peer) messages.push_back(receive(s.wire, peer));
+    const bool on_wire = kind_ != OpKind::exchange || peer != team_.place;
+    for (std::size_t n = 0; n < tensors_.size(); ++n) {
+      const Tensor& t = tensors_[n];
+      auto& [out, in] = next[n];
+      for (; out < t.out.size() && t.out[out].peer == peer; ++out)
+        if (on_wire) messages.push_back(send(t.out[out].wire, peer));
+      for (; in < t.in.size() && t.in[in].peer == peer; ++in)
+        if (on_wire) messages.push_back(receive(t.in[in].wire, peer));
     }
   }
   b_.communicate(lane, kind_, options_.transport, team_, messages);
@@ -271,13 +306,21 @@ void Transfer::sum(Lane lane, const Tensor& t) {
 // Rows that no member has taken get no gradient: they are filled with 0, by ranges of heads within which no
 // share begins or ends.
 void Transfer::fill_rest(Lane lane, const Tensor& t) {
-  std::set<std::int64_t> cuts{t.heads.begin, t.heads.end};
-  for (const Share& s : t.in) cuts.insert({s.heads.begin, s.heads.end});
-  for (auto end = std::next(cuts.begin()); end != cuts.end(); ++end) {
-    const HeadRange heads{*std::prev(end), *end};
+  std::vector<std::int64_t> cuts{t.heads.begin, t.heads.end};
+  for (const Share& s : t.in) cuts.insert(cuts.end(), {s.heads.begin, s.heads.end});
+  std::ranges::sort(cuts);
+  cuts.erase(std::ranges::unique(cuts).begin(), cuts.end());
+  std::vector<const Share*> order, open;  // by first head; those of the range at hand
+  for (const Share& s : t.in) order.push_back(&s);
+  std::ranges::stable_sort(order, {}, [](const Share* s) { return s->heads.begin; });
+  auto next = order.begin();
+  for (std::size_t n = 1; n < cuts.size(); ++n) {
+    const HeadRange heads{cuts[n - 1], cuts[n]};
+    std::erase_if(open, [&](const Share* s) { return s->heads.end <= heads.begin; });
+    for (; next != order.end() && (*next)->heads.begin < heads.end; ++next) open.push_back(*next);
     Rows taken;
-    for (const Share& s : t.in)
-      if (s.heads.common(heads).count() > 0) taken = taken.united(set_of(s.rows));
+    for (std::size_t i = 0; i < open.size(); ++i)
+      if (i == 0 || !open[i]->rows.is(open[i - 1]->rows)) taken = taken.united(set_of(open[i]->rows));
     const Rows rest = Rows::range(0, b_.declared(t.target).rows).minus(taken);
     if (!rest.empty()) b_.fill(lane, t.target.rows(rest).of_problem(heads), 0);
   }

@@ -47,7 +47,7 @@ class Transfer {
   // What goes to or comes from one member, in the tensor's buffer and on the wire.
   struct Share {
     int peer = 0;
-    std::vector<RowRange> rows;
+    RangeList rows;
     HeadRange heads;
     Box box, wire;
   };

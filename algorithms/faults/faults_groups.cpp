@@ -23,8 +23,9 @@ void build_inner_level(Builder& b) {
   const Team& inner = b.team("inner");
   const Team self = alone(inner);
   const Scope whole(b);
-  Distribution tokens;
-  for (const int position : inner.positions) tokens.members.push_back(whole.tokens[position]);
+  Distribution of_members;
+  for (const int position : inner.positions) of_members.members.push_back(whole.tokens[position]);
+  const Distribution& tokens = b.shared().kept(of_members);
   const Distribution all = split_heads(tokens);
   const Scope inside(b, self, {{all[inner.place]}}, Layout::heads_first);
   RingAttention ring(inside, ring_options(b.scenario().schedule));

@@ -2,6 +2,8 @@
 #include "algorithms/linear/state_scan.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace cplab {
 
@@ -38,7 +40,7 @@ bool StateScan::needed(int from_index) const {
 
 // Backwards through the rounds: whose partial is still asked for. Of whole sequences on every rank the last
 // index may be asked for too, as published schedules have it: it holds the state behind the last token.
-std::vector<ScanRound> StateScan::pruned(const std::vector<ScanRound>& rounds, int n, bool total) const {
+std::vector<ScanRound> StateScan::prune(const std::vector<ScanRound>& rounds, int n, bool total) const {
   std::vector<ScanSpans> before{ScanSpans(n)};
   for (const ScanRound& round : rounds) {
     before.push_back(before.back());
@@ -59,6 +61,18 @@ std::vector<ScanRound> StateScan::pruned(const std::vector<ScanRound>& rounds, i
   }
   std::erase_if(kept, [](const ScanRound& round) { return round.empty(); });
   return kept;
+}
+
+// The same for every rank.
+const std::vector<ScanRound>& StateScan::pruned(const std::vector<ScanRound>& rounds, int n,
+                                                bool total) const {
+  std::vector<std::int64_t> numbers{reverse, n, total};
+  for (const ScanRound& round : rounds) {
+    numbers.push_back(std::ssize(round));
+    for (const ScanMove& move : round) numbers.insert(numbers.end(), {move.from, move.into});
+  }
+  return b_.shared().of_numbers<std::vector<ScanRound>>("pruned rounds", std::move(numbers),
+                                                        [&] { return prune(rounds, n, total); });
 }
 
 Box StateScan::wire(const char* name, const Box& like) {

@@ -42,7 +42,7 @@ class StateScan {
 
   // The moves of the rounds that bring something to an index whose state is needed, and with `total` to the
   // last index of whole sequences; element e of n is at index e + P - n.
-  std::vector<ScanRound> pruned(const std::vector<ScanRound>&, int n, bool total) const;
+  const std::vector<ScanRound>& pruned(const std::vector<ScanRound>&, int n, bool total) const;
   // One round of a scan: the messages of this rank, if it has any.
   void post(const std::vector<Message>&);
 
@@ -56,6 +56,7 @@ class StateScan {
   bool needed(int from_index) const;
 
  private:
+  std::vector<ScanRound> prune(const std::vector<ScanRound>&, int n, bool total) const;
   Passage passage(ScanSpan, std::int64_t state) const;
   bool passes(ScanSpan) const;
   std::vector<Chunk> passing(ScanSpan) const;

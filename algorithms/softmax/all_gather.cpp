@@ -57,7 +57,7 @@ class AllGather final : public SoftmaxAlgorithm {
   const Schedule& o = b.scenario().schedule;
   const bool keeps = o.is_word("backward_gather", "keep"), some = o.is_word("gather", "needed") && s.P() > 1;
   const std::int64_t chunk = o.count("gather_head_chunk"), width = chunk ? chunk : b.problem().kv_heads;
-  HeadGather all{s, some ? seen(s.keys, b.problem().visible()) : all_tokens(s.keys),
+  HeadGather all{s, some ? b.shared().seen(s.keys, b.problem().visible()) : b.shared().all_tokens(s.keys),
                  equal_parts(s.key_heads(), width)};
   const int slots = all.strides() < 2 ? all.strides() : 2;
   std::vector<Tile> tiles;  // by chunk of the own queries

@@ -43,7 +43,7 @@ class Local final : public SoftmaxAlgorithm {
 void build_all_to_all(Builder& b) {
   const Scope whole(b);
   const Team self = alone(b.everyone());
-  const Distribution all = split_heads(whole.tokens);
+  const Distribution& all = b.shared().split_heads(whole.tokens);
   const Scope inside = b.P() > 1 ? Scope(b, self, {{all[whole.place()]}}, Layout::heads_first) : Scope(b);
   Local local(inside);
   WithQuerySum with_sum(inside, local);

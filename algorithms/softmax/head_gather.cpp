@@ -12,8 +12,7 @@ HeadGather::HeadGather(const Scope& s, const Distribution& to, std::vector<HeadR
       to_(to[s.place()]),
       reads_(any_live(s.tokens[s.place()].runs, to_.runs, s.b.problem().visible())),
       strides_(std::move(strides)) {
-  const Redistribution all(s.keys, to);
-  for (const HeadRange heads : strides_) how_.push_back(all.of_heads(heads));
+  for (const HeadRange heads : strides_) how_.push_back(&s.b.shared().redistribution(s.keys, to, heads));
   options_.transport = transport_of(s.b.scenario().schedule);
   options_.most_pieces = s.b.scenario().schedule.count("pack_above");
 }
@@ -31,10 +30,10 @@ Box HeadGather::slot(const Box& buffer, std::int64_t index, int stride) const {
 }
 
 std::vector<Transfer> HeadGather::gathers(int stride, const Box& kv, const Box& into, bool apart) const {
-  const Redistribution& how = how_[static_cast<std::size_t>(stride)];
+  const Redistribution* how = how_[static_cast<std::size_t>(stride)];
   const Box own = kv.of_problem(keys(stride));
   const auto transfer = [&](std::string_view name, const Box& from, const Box& to) {
-    return Transfer(s_.b, s_.team, options_, {{name, &how, from, to}});
+    return Transfer(s_.b, s_.team, options_, {{name, how, from, to}});
   };
   if (!apart) return {transfer("kv", own, into)};
   return {transfer("k", cplab::keys(s_.b, own), cplab::keys(s_.b, into)),
@@ -125,7 +124,7 @@ void HeadGather::send_home(int stride, const Box& gradients, const Box& dkv, Rol
   if (!stage_first) drain();
   Transfer home(
       s_.b, s_.team, options,
-      {{"dkv", &how_[static_cast<std::size_t>(stride)], gradients, dkv.of_problem(keys(stride)), packed}});
+      {{"dkv", how_[static_cast<std::size_t>(stride)], gradients, dkv.of_problem(keys(stride)), packed}});
   home.pack(compute_lane);
   drain();
   home.move(comm_lane);

@@ -18,8 +18,8 @@ namespace cplab {
 
 class HeadGather {
  public:
-  // `to`: what members hold afterwards, with all key heads; `strides`: the key heads that move at a time, in
-  // order.
+  // `to`: what members hold afterwards, with all key heads, kept by Builder::shared(); `strides`: the key
+  // heads that move at a time, in order.
   HeadGather(const Scope&, const Distribution& to, std::vector<HeadRange> strides);
 
   int strides() const { return static_cast<int>(strides_.size()); }
@@ -70,7 +70,7 @@ class HeadGather {
   const Holding to_;
   const bool reads_;  // some query here sees some key
   std::vector<HeadRange> strides_;
-  std::vector<Redistribution> how_;  // by stride
+  std::vector<const Redistribution*> how_;  // by stride
   TransferOptions options_;
   std::optional<Transfer> pending_;
 };

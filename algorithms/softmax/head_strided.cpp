@@ -76,7 +76,7 @@ class HeadStrided final : public SoftmaxAlgorithm {
   const std::int64_t G = b.problem().kv_heads, h = o.count("head_stride");
   const Role wire = gradient_wire_of(o);
   const bool slab = o.is_word("buffers", "slab");
-  const Distribution tokens = all_tokens(s.keys);
+  const Distribution& tokens = b.shared().all_tokens(s.keys);
   const Tile tile =
       row_tile(s.tokens[s.place()].runs, tokens[s.place()].runs, b.problem().visible(), Take::queries);
   std::map<std::string, Box> buffers;

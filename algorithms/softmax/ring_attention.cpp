@@ -12,8 +12,8 @@ RingAttention::RingAttention(const Scope& scope, const RingOptions& options)
     : s(scope),
       b(scope.b),
       o(options),
-      there(s.tokens, b.problem().visible(), s.place(), o.travel, Phase::forward),
-      back(s.tokens, b.problem().visible(), s.place(), o.travel, Phase::backward) {
+      there(b.shared().rotation(s.tokens, b.problem().visible(), o.travel, Phase::forward), s.place()),
+      back(b.shared().rotation(s.tokens, b.problem().visible(), o.travel, Phase::backward), s.place()) {
   for (int owner = 0; owner < s.P(); ++owner)
     tiles.push_back(s.tile(owner, owner == s.place() ? Take::all : Take::live));
   inputs.emplace(s, o.copy_tiles, tiles);

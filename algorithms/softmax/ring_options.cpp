@@ -46,20 +46,17 @@ Distribution shared_tokens(const Distribution& ring) {
 // Does it save enough to send only rows that are needed?
 bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
   std::vector<Distribution> shared;
-  double all_rows = 0, shared_rows = 0, pairs = 0;
+  double all_rows = 0, shared_rows = 0;
   for (const Distribution& ring : rings) {
     shared.push_back(shared_tokens(ring));
     const auto P = static_cast<double>(ring.size());
     for (int place = 0; place < ring.size(); ++place) {
       all_rows += (P - 1) * static_cast<double>(ring[place].rows());
       for (const TokenRun& run : shared.back()[place].runs) shared_rows += P * static_cast<double>(run.rows);
-      pairs += P * static_cast<double>(shared.back()[place].runs.size());
     }
   }
   // Even if all of them go all the way round, and home.
   if (defaults::needed_rows_pay(shared_rows, all_rows)) return true;
-  // Weighing looks at every pair of members. So many that it would take longer than all else are not weighed.
-  if (!defaults::weighs_pairs(pairs)) return false;
 
   const Problem& p = s.problem;
   const bool wide = !s.schedule.is_word("gradient_wire_dtype", "nominal");

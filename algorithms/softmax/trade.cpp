@@ -12,8 +12,10 @@ Trade::Trade(const Scope& outer, const Team& team, const Distribution& tokens, c
       team_(team),
       inner_(inner),
       o_(options),
-      queries_(tokens, split_heads(tokens)),
-      keys_(key_heads(b_.problem(), tokens), key_heads(b_.problem(), split_heads(tokens))) {}
+      queries_(b_.shared().redistribution(tokens, b_.shared().split_heads(tokens))),
+      keys_(
+          b_.shared().redistribution(b_.shared().key_heads(b_.problem(), tokens),
+                                     b_.shared().key_heads(b_.problem(), b_.shared().split_heads(tokens)))) {}
 
 Transfer Trade::transfer(bool back, const std::vector<TransferTensor>& tensors) const {
   return Transfer(b_, team_, {back, {}, o_.transport, o_.most_pieces}, tensors);

@@ -17,7 +17,8 @@ struct TradeOptions {
 
 class Trade final : public SoftmaxAlgorithm {
  public:
-  // `team` trades within `outer`; `tokens` are those of its members. `inner` runs over `inside`, whose tokens
+  // `team` trades within `outer`; `tokens` are those of its members, kept by
+  // Builder::shared(). `inner` runs over `inside`, whose tokens
   // and heads are the traded ones. In a team of one the inner algorithm is all there is.
   Trade(const Scope& outer, const Team& team, const Distribution& tokens, const Scope& inside,
         SoftmaxAlgorithm& inner, TradeOptions);
@@ -35,7 +36,7 @@ class Trade final : public SoftmaxAlgorithm {
   const Team& team_;
   SoftmaxAlgorithm& inner_;
   TradeOptions o_;
-  const Redistribution queries_, keys_;
+  const Redistribution &queries_, &keys_;
   Forward traded_;
 };
 

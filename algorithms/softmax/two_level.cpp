@@ -60,9 +60,11 @@ void build_two_level(Builder& b, InnerOrder order, bool one_by_one) {
   const Team& inner = A == 1 ? self : A == b.P() ? b.everyone() : b.team("inner");
   const Team& outer = A == 1 ? b.everyone() : A == b.P() ? self : b.team("outer");
   const Scope whole(b);
-  const Distribution tokens = of_members(whole.tokens, inner.positions);
-  const HeadRange heads = split_heads(tokens)[inner.place].heads;
-  const Scope inside(b, outer, with_heads(joined(whole.tokens, teams), heads),
+  const Distribution& tokens = b.shared().kept(of_members(whole.tokens, inner.positions));
+  const HeadRange heads = b.shared().split_heads(tokens)[inner.place].heads;
+  const Distribution& of_rings =
+      b.shared().made("joined by teams", whole.tokens, [&] { return joined(whole.tokens, teams); });
+  const Scope inside(b, outer, with_heads(of_rings, heads),
                      A == 1 ? Layout::rows_first : Layout::heads_first);
   RingAttention ring(inside, ring_options(schedule));
   TradeOptions options = trade_options(schedule);

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "algorithms/core/list.hpp"
+#include "cli/advise/other_machines.hpp"
 #include "cli/files/changes.hpp"
 #include "cli/files/hardware_file.hpp"
 #include "cli/files/model_file.hpp"
@@ -286,9 +287,8 @@ void restrict_space(SearchSpace& space, const std::string& option, const std::st
       } else if (key == "placement") {
         const PlacementInfo* placement = find_placement(value);
         if (placement == nullptr)
-          throw InputError(option + ": placement " + value + " is not known" +
-                           clause(meant_value("placement", value, names_of(placements()), Quotes::no)) +
-                           " See `cplab list placements`");
+          throw InputError(option + ": placement " + value + " is not known; legal: " +
+                           fmt::format("{}", fmt::join(names_of(placements()), " ")));
         space.placements.emplace_back(placement->name);
       } else {
         static const std::vector<std::string> keys{"tp",        "cp",          "pp",          "dp",
@@ -346,6 +346,7 @@ void read_machine(const MachineAsked& machine, Question& question) {
   } catch (const HardwareError& error) {
     throw InputError("--gpus " + std::to_string(question.training.gpus) + ": " + error.what());
   }
+  question.others = next_machines(question.hardware, question.training.gpus);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <ostream>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "cli/files/hardware_file.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/prediction.hpp"
+#include "cli/reasons.hpp"
 #include "cli/session.hpp"
 #include "cli/subject.hpp"
 #include "cli/vocabulary.hpp"
@@ -122,29 +122,6 @@ AlgorithmRow row_of(const ScenarioFile& file, const Prediction& prediction) {
   row.chain = prediction.chain;
   row.fit = prediction.fit;
   return row;
-}
-
-// "FILE:3: parallel.placement: why", "--set a=b, --set c=d: ...: why": where it stands is this table's own
-// doing. `own` are its changes, `changes` all.
-std::string reason_of(const std::string& message, const std::vector<std::string>& changes,
-                      const std::vector<std::string>& own, const std::string& path) {
-  std::string_view rest = message;
-  const auto skip = [&](const std::string& words) {
-    if (!rest.starts_with(words)) return false;
-    rest.remove_prefix(words.size());
-    return true;
-  };
-  for (bool more = true; more;) {
-    more = skip(", ") || skip(": ");
-    for (const std::string& change : changes) more = skip(option_text(change)) || more;
-    for (const std::string& set : own) more = skip("--set " + set.substr(0, set.find('='))) || more;
-  }
-  if (skip(path + ":")) {
-    while (!rest.empty() && (std::isdigit(static_cast<unsigned char>(rest.front())) != 0))
-      rest.remove_prefix(1);
-    skip(": ");
-  }
-  return std::string(rest);
 }
 
 class AlgorithmTable {

@@ -33,6 +33,7 @@ int command_compare(const Arguments&, Console&);
 int command_kernels(const Arguments&, Console&);
 int command_calibrate(const Arguments&, Console&);
 int command_advise(const Arguments&, Console&);
+int command_sweep(const Arguments&, Console&);
 int command_tune(const Arguments&, Console&);
 
 }  // namespace cplab

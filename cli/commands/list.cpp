@@ -154,7 +154,7 @@ TextTable fault_table() {
 
 int command_list(const Arguments& arguments, Console& console) {
   const std::vector<std::string> kinds{"algorithms", "placements", "scenarios", "hardware",
-                                       "models",     "faults",     "published"};
+                                       "models",     "faults",     "published", "studies"};
   std::string kind;
   if (!arguments.positional().empty()) {
     kind = arguments.positional().front();
@@ -190,9 +190,12 @@ int command_list(const Arguments& arguments, Console& console) {
     } else if (each == "faults") {
       report.faults = listed_faults();
       tables.push_back(fault_table());
-    } else {
+    } else if (each == "published") {
       report.published = listed_files(scenario_names("published"));
       tables.push_back(file_table(*report.published));
+    } else {
+      report.studies = listed_files(scenario_names("studies"));
+      tables.push_back(file_table(*report.studies));
     }
     if (kind.empty()) console.text() << (tables.size() > 1 ? "\n" : "") << each << "\n";
     if (each == "algorithms")

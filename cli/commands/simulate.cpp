@@ -62,6 +62,7 @@ int simulate_file(const Arguments& arguments, ScenarioFile file, Console& consol
   line(fit_text(prediction.fit));
   line("of the busy time: " + describe(figures.origins));
   line("critical path (back from the end): " + describe(prediction.chain));
+  line("of it " + chain_text(prediction.chain_parts, prediction.chain_s));
   const std::vector<VariantFigures> variants = variant_figures(plan, prediction.timeline);
   write_variants(out, variants, console.style());
   write_figures(out, figures, prediction.fit, console.style(), arguments.has("ranks"));
@@ -76,6 +77,8 @@ int simulate_file(const Arguments& arguments, ScenarioFile file, Console& consol
   report.low_s = prediction.low_s;
   report.high_s = prediction.high_s;
   report.chain = prediction.chain;
+  report.chain_parts = prediction.chain_parts;
+  report.chain_s = prediction.chain_s;
   report.variants = variants;
   if (arguments.has("operations")) report.operations = OperationTimes{&plan, &prediction.timeline};
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });

@@ -13,6 +13,15 @@
 
 namespace cplab {
 
+std::vector<std::string> option_keys() {
+  std::vector<std::string> keys;
+  for (const Algorithm& algorithm : algorithms())
+    for (const OptionInfo& option : algorithm.options) keys.emplace_back(option.key);
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
 namespace {
 
 constexpr std::string_view taken_away = "unset ";
@@ -23,15 +32,6 @@ std::string trimmed(std::string_view text) {
   return from == std::string_view::npos
              ? ""
              : std::string(text.substr(from, text.find_last_not_of(" \t") + 1 - from));
-}
-
-std::vector<std::string> option_keys() {
-  std::vector<std::string> keys;
-  for (const Algorithm& algorithm : algorithms())
-    for (const OptionInfo& option : algorithm.options) keys.emplace_back(option.key);
-  std::sort(keys.begin(), keys.end());
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  return keys;
 }
 
 [[noreturn]] void fail_unset(const std::string& key, const std::string& message) {
@@ -111,7 +111,8 @@ const std::vector<std::string>& legal_keys(std::string_view section) {
         "value_size", "dtype", "format",   "mask",    "window",         "scale",   "max_logit", "slopes",
         "transition", "bias",  "keep",     "top_k",   "block",          "softcap", "direction"}},
       {"parallel", {"ranks", "replicas", "groups", "algorithm", "placement", "homes"}},
-      {"simulate", {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine"}},
+      {"simulate",
+       {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine", "slow", "jitter", "seed"}},
       {"hardware", {"file"}},
       {"model", model_keys()},
       {"training", training_keys()}};

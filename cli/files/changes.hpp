@@ -26,6 +26,9 @@ std::vector<std::string> set_keys(const std::vector<std::string>& changes);
 // The keys that [problem], [parallel], [simulate] and [hardware] may have; none for another section.
 const std::vector<std::string>& legal_keys(std::string_view section);
 
+// Those of [schedule]: the options of all algorithms, sorted.
+std::vector<std::string> option_keys();
+
 // The VALUE of --unset hardware.KEY, which no --set can give.
 inline const std::string no_value(1, '\0');
 // "--set hardware.KEY", "--unset hardware.KEY".

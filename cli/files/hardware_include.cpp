@@ -162,7 +162,9 @@ void keep_measured_links(Table& table) {
 }
 
 OpenedHardware open_hardware(const std::string& text, const std::string& file_name) {
-  return open_chain(text, file_name, {});
+  OpenedHardware opened = open_chain(text, file_name, {});
+  if (opened.table.has("efficiency")) opened.text += read_text_file(measured_rest_file());
+  return opened;
 }
 
 void know_head(const Table& table) {

@@ -10,8 +10,6 @@
 namespace cplab {
 namespace {
 
-constexpr const char* measured_file = "hardware/parts/as-measured.toml";
-
 // A data sheet's peak is what efficiencies are parts of.
 void require_peaks(const Table& root) {
   if (root.kind("gpu") != Table::Kind::table) return;  // said
@@ -24,6 +22,11 @@ void require_peaks(const Table& root) {
 }
 
 }  // namespace
+
+std::string measured_rest_file() {
+  require_scenarios_folder();
+  return (std::filesystem::path(scenarios_folder()) / "hardware" / "parts" / "as-measured.toml").string();
+}
 
 std::string read_efficiency(const Table& root, Hardware& hardware, HardwareFaults& faults) {
   hardware.data_sheet = root.has("efficiency");
@@ -53,10 +56,7 @@ std::string read_efficiency(const Table& root, Hardware& hardware, HardwareFault
 }
 
 void complete_from_measured(Hardware& hardware, const Table& said) {
-  static const Hardware measured = [] {
-    require_scenarios_folder();
-    return read_hardware((std::filesystem::path(scenarios_folder()) / measured_file).string());
-  }();
+  static const Hardware measured = read_hardware(measured_rest_file());
   complete_data_sheet(hardware, measured, {.host = said.has("host"), .fixed = said.has("fixed")});
 }
 

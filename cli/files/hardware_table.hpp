@@ -50,8 +50,10 @@ Hardware read_sections(const Table& table, HardwareFaults& faults);
 // [efficiency], with which a file is one of a data sheet: what stands for the source of its sections, which
 // need not say one; empty without it.
 std::string read_efficiency(const Table& root, Hardware& hardware, HardwareFaults& faults);
-// Fills in what such a file leaves out from scenarios/hardware/parts/as-measured.toml (sim/data_sheet.hpp).
-// `said`: the sections that it has. Throws EnvironmentError or InputError without that file.
+// The path of scenarios/hardware/parts/as-measured.toml. Throws EnvironmentError without that folder.
+std::string measured_rest_file();
+// Fills in what such a file leaves out from that one (sim/data_sheet.hpp).
+// `said`: the sections that it has. Throws EnvironmentError or InputError without it.
 void complete_from_measured(Hardware& hardware, const Table& said);
 
 // [[form]], [[pieces]], [[beside]], [[launch]], [[gemm]] and [cards], all of which a file may leave out.

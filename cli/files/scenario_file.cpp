@@ -198,7 +198,7 @@ Parallel read_parallel(const Table& table) {
   return parallel;
 }
 
-SimulateSettings read_simulate(const Table& table) {
+SimulateSettings read_simulate(const Table& table, std::int64_t world, std::vector<std::string>& notes) {
   SimulateSettings settings;
   settings.stepwise = word(table, "collective_model", {"curve", "stepwise"}, "curve") == 1;
   settings.cuda_graph = table.flag("cuda_graph", false);
@@ -206,14 +206,29 @@ SimulateSettings read_simulate(const Table& table) {
   if (table.has("iteration")) settings.iteration = size(table, "iteration", std::int64_t{1} << 31);
   const std::size_t engine = word(table, "engine", {"auto", "simgrid", "native"}, "auto");
   settings.engine = static_cast<FlowEngineChoice>(engine);
+  settings.disturbance = read_disturbance(table, world, notes);
   return settings;
 }
 
+// "[{rank = 5, link = 0.5}]"
+std::string tables_text(const SettingTables& tables) {
+  std::string text;
+  for (const auto& table : tables) {
+    std::string entry;
+    for (const auto& [key, number] : table)
+      entry += (entry.empty() ? "" : ", ") + key + " = " +
+               std::visit([](auto value) { return fmt::format("{}", value); }, number);
+    text += (text.empty() ? "{" : ", {") + entry + "}";
+  }
+  return "[" + text + "]";
+}
+
 std::string setting_text(const SettingValue& value) {
+  if (const auto* tables = std::get_if<SettingTables>(&value)) return tables_text(*tables);
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* count = std::get_if<std::int64_t>(&value)) return std::to_string(*count);
-  return std::to_string(std::get<double>(value));
+  return fmt::format("{}", std::get<double>(value));
 }
 
 std::string toml_text(const SettingValue& value) {
@@ -251,12 +266,13 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
   for (const char* section : {"problem", "parallel", "simulate", "hardware"})
     for (const std::string& key : legal_keys(section)) (void)file.table.table(section).has(key);
   for (const std::string& key : schedule.keys()) (void)schedule.has(key);
+  know_slow_ranks(simulate);
   file.table.finish();
 
   file.scenario.problem = read_problem(problem);
   file.scenario.parallel = read_parallel(parallel);
   read_choices(file.table, file_algorithm, file.scenario, file.notes);
-  file.simulate = read_simulate(simulate);
+  file.simulate = read_simulate(simulate, file.scenario.parallel.world(), file.notes);
   if (hardware.has("file")) {
     file.hardware_given = hardware.text("file");
     file.hardware = find_hardware(hardware, is_file ? path : std::string());
@@ -329,6 +345,15 @@ ScenarioFile parse_scenario(const std::string& text, const std::string& file_nam
   return read_blaming_sets([&] { return Table::parse(text, file_name); }, file_name, sets, false);
 }
 
+ScenarioFile read_scenario_text(const std::string& text, const std::string& path, const std::string& inside,
+                                const std::vector<std::string>& sets) {
+  const auto open = [&] {
+    Table table = Table::parse(text, path);
+    return inside.empty() ? table : table.taken(inside);
+  };
+  return read_blaming_sets(open, path, sets, true);
+}
+
 ScenarioFile resolved_scenario(const std::string& file_name, Scenario scenario,
                                const std::vector<ScenarioSection>& sections,
                                const std::vector<std::string>& sets, const std::string& beside,
@@ -357,8 +382,9 @@ ScenarioFile resolved_scenario(const std::string& file_name, Scenario scenario,
   file.hardware_overrides = apply_changes(file.table, sets, file.notes);
   for (const char* section : {"simulate", "hardware"})
     for (const std::string& key : legal_keys(section)) (void)file.table.table(section).has(key);
+  know_slow_ranks(file.table.table("simulate"));
   file.table.finish();
-  file.simulate = read_simulate(file.table.table("simulate"));
+  file.simulate = read_simulate(file.table.table("simulate"), file.scenario.parallel.world(), file.notes);
   const Table hardware = file.table.table("hardware");
   if (!hardware.has("file")) return file;
   file.hardware_given = hardware.text("file");

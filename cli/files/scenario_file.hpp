@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/files/scenario_disturbance.hpp"
 #include "cli/files/toml_table.hpp"
 #include "plan/plan.hpp"
 #include "plan/problem.hpp"
@@ -25,6 +26,7 @@ struct SimulateSettings {
   std::int64_t run_ahead = 0;  // operations; 0: what the hardware file says
   std::int64_t iteration = 0;  // since the GPUs were idle; 0: one of many
   FlowEngineChoice engine = FlowEngineChoice::automatic;
+  Disturbance disturbance;
 };
 
 // Machines by hardware file and what --set changes of it.
@@ -70,6 +72,9 @@ ScenarioFile read_scenario(const std::string& argument, const std::vector<std::s
 // The same of text that is no file; relative hardware paths are looked up in scenarios/ alone.
 ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,
                             const std::vector<std::string>& sets);
+// The same of what the file at `path` holds, or held: of its section `inside`, if that is given.
+ScenarioFile read_scenario_text(const std::string& text, const std::string& path, const std::string& inside,
+                                const std::vector<std::string>& sets);
 
 // What stands for the file of a scenario that is resolved already, of a plan or of a result: `sections` are
 // those beside problem, parallel and schedule; `sets` may change these alone. The hardware file is looked for

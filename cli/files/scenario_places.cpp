@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The folders of scenarios/ that hold scenarios.
-constexpr const char* scenario_folders[] = {"", "studies", "published", "faults"};
+constexpr const char* scenario_folders[] = {"", "published", "faults"};
 
 bool is_folder(const fs::path& path) {
   std::error_code error;

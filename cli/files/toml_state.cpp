@@ -94,9 +94,8 @@ void Table::State::unknown(std::vector<std::string>& messages, bool all) const {
     for (const auto& state : list) state->unknown(messages, all);
 }
 
-std::string Table::State::said(std::string_view key, const std::string& message) const {
+TomlPlace Table::State::place_in(std::string_view key) const {
   TomlPlace at = place;
-  // The line of the deepest part of the dotted key that exists.
   const toml::table* inner = node;
   std::string_view rest = key;
   while (inner && !rest.empty()) {
@@ -106,7 +105,11 @@ std::string Table::State::said(std::string_view key, const std::string& message)
     rest = head.size() < rest.size() ? rest.substr(head.size() + 1) : std::string_view();
     inner = next ? next->as_table() : nullptr;
   }
-  return located(*document, joined_path(path, key), at, message);
+  return at;
+}
+
+std::string Table::State::said(std::string_view key, const std::string& message) const {
+  return located(*document, joined_path(path, key), place_in(key), message);
 }
 
 void Table::State::fail(std::string_view key, const std::string& message) const {

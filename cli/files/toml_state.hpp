@@ -51,6 +51,8 @@ struct Table::State {
   // Keys that nobody asked for, by line; of each table the first, or all.
   void unknown(std::vector<std::string>& messages, bool all) const;
 
+  TomlPlace place_in(std::string_view key) const;  // of the deepest part of the dotted key that exists
+  std::uint32_t line(std::string_view key) const { return place_in(key).line; }
   std::string said(std::string_view key, const std::string& message) const;
   [[noreturn]] void fail(std::string_view key, const std::string& message) const;
   [[noreturn]] void wrong_type(std::string_view key, const std::string& wanted, const toml::node& got) const;

@@ -108,15 +108,21 @@ bool Table::is_set(std::string_view key) const {
 }
 
 std::vector<std::string> Table::keys() const {
-  std::vector<std::pair<std::uint32_t, std::string>> found;
+  struct Found {
+    std::uint32_t line, column;
+    std::string name;
+    auto operator<=>(const Found&) const = default;
+  };
+  std::vector<Found> found;
   if (state_->node) {
     for (const auto& [key, value] : *state_->node) {
-      found.emplace_back(key.source().begin.line, std::string(key.str()));
+      const auto& at = key.source().begin;
+      found.push_back({at.line, at.column, std::string(key.str())});
     }
   }
   std::sort(found.begin(), found.end());
   std::vector<std::string> names;
-  for (auto& [line, name] : found) names.push_back(std::move(name));
+  for (Found& each : found) names.push_back(std::move(each.name));
   return names;
 }
 
@@ -232,6 +238,31 @@ std::vector<Table> Table::tables(std::string_view key) const {
   std::vector<Table> tables;
   for (const auto& state : known) tables.push_back(Table(state));
   return tables;
+}
+
+TomlValue Table::value(std::string_view key) const {
+  const toml::node& node = state_->need(key, "a value");
+  if (node.is_date() || node.is_time() || node.is_date_time()) state_->wrong_type(key, "a value", node);
+  return value_of_node(node);
+}
+
+std::string Table::toml() const {
+  return state_->node ? value_of_node(*state_->node).toml : std::string("{}");
+}
+
+Table Table::taken(std::string_view key) {
+  toml::table* const section = state_->node ? state_->node->get_as<toml::table>(key) : nullptr;
+  if (!section) fail(key, "must be a section");
+  auto document = std::make_shared<TomlDocument>();
+  document->file = state_->document->file;
+  document->root = std::make_shared<toml::table>(std::move(*section));
+  state_->children.clear();
+  state_->node->erase(key);
+  return Table(State::of_root(std::move(document)));
+}
+
+std::uint32_t Table::line(std::string_view key) const {
+  return state_->line(key);
 }
 
 Table::Kind Table::kind(std::string_view key) const {

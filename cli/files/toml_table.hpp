@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "report/quantity.hpp"
@@ -25,6 +26,14 @@ struct InputErrors : InputError {
 };
 
 struct OverlayRules;
+
+// A value as it stands in the file, whatever its type.
+struct TomlValue {
+  std::string toml;                                             // on one line, as --set can say it
+  std::variant<bool, std::int64_t, double, std::string> value;  // of a list and a table: `toml`
+  bool is_list = false, is_table = false;
+  std::vector<TomlValue> items;  // of a list
+};
 
 class Table {
  public:
@@ -73,6 +82,13 @@ class Table {
   std::vector<std::vector<double>> number_lists(std::string_view key) const;
   Table table(std::string_view key) const;                // empty table if missing
   std::vector<Table> tables(std::string_view key) const;  // array of tables, [] if missing
+  // Any value but a date or a time; of a list its elements are `items`.
+  TomlValue value(std::string_view key) const;
+  std::string toml() const;  // of the whole table, on one line
+  // The section as a document of its own, whose errors still name this file and its lines. To be asked for
+  // once: this document has it no more.
+  Table taken(std::string_view key);
+  std::uint32_t line(std::string_view key) const;  // of the file, of the deepest part of a dotted key
   enum class Kind : std::uint8_t { missing, flag, integer, number, text, list, table };
   Kind kind(std::string_view key) const;
 

@@ -3,8 +3,12 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <iterator>
 #include <sstream>
 
 #include "cli/files/toml_nesting.hpp"
@@ -75,7 +79,92 @@ std::string no_quantity(const std::string& text, const std::string& wanted, Quan
   return message;
 }
 
+// In quotes, with what would end them or is no character of a line escaped.
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04X", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      result += code;
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+std::string scalar_text(const toml::node& node) {
+  if (const auto* s = node.as_string()) return quoted(s->get());
+  if (const auto* f = node.as_floating_point(); f && std::isfinite(f->get())) {
+    char digits[64];
+    const auto written = std::to_chars(std::begin(digits), std::end(digits), f->get());
+    const std::string text(digits, written.ptr);
+    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  }
+  std::ostringstream out;
+  node.visit([&](const auto& value) { out << value; });
+  return out.str();
+}
+
+TomlValue list_value(const toml::array& list) {
+  TomlValue all{"[", {}, true, false, {}};
+  for (const toml::node& each : list) {
+    all.items.push_back(value_of_node(each));
+    all.toml += (all.items.size() > 1 ? ", " : "") +
+                (each.is_string() ? quoted(each.as_string()->get()) : all.items.back().toml);
+  }
+  all.value = all.toml += "]";
+  return all;
+}
+
+TomlValue table_value(const toml::table& table) {
+  TomlValue all{"{", {}, false, true, {}};
+  for (const auto& [key, value] : table) {
+    const std::string name(key.str());
+    const bool bare = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+    });
+    all.toml += (all.toml.size() > 1 ? ", " : "") + (bare ? name : quoted(name)) + " = " +
+                (value.is_string() ? quoted(value.as_string()->get()) : value_of_node(value).toml);
+  }
+  all.value = all.toml += "}";
+  return all;
+}
+
 }  // namespace
+
+TomlValue value_of_node(const toml::node& node) {
+  if (const auto* list = node.as_array()) return list_value(*list);
+  if (const auto* table = node.as_table()) return table_value(*table);
+  TomlValue plain;
+  if (const auto* s = node.as_string()) {
+    plain.toml = text_for_set(s->get());
+    plain.value = s->get();
+    return plain;
+  }
+  plain.toml = scalar_text(node);
+  if (const auto* flag = node.as_boolean()) {
+    plain.value = flag->get();
+  } else if (const auto* i = node.as_integer()) {
+    plain.value = i->get();
+  } else if (const auto* f = node.as_floating_point(); f && std::isfinite(f->get())) {
+    plain.value = f->get();
+  } else {
+    plain.value = plain.toml;
+  }
+  return plain;
+}
+
+std::string text_for_set(const std::string& text) {
+  const bool bare = !text.empty() && std::all_of(text.begin(), text.end(),
+                                                 [](char c) { return is_word_character(c) && c != '+'; });
+  std::string why;
+  return bare && !one_value(text, why) ? text : quoted(text);
+}
 
 std::string_view kind_text(const toml::node& node) {
   switch (node.type()) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/files/toml_table.hpp"
 #include "report/quantity.hpp"
 
 // Of toml++, which sources alone include.
@@ -23,6 +24,12 @@ namespace cplab {
 std::string_view kind_text(const toml::node&);
 // The value as a person would recognise it, short: "text \"fp64\"", "an integer 8".
 std::string shown(const toml::node&);
+
+// The value without its place.
+TomlValue value_of_node(const toml::node&);
+// Text as --set must say it to stay the same text: as it is, or in quotes where it would be taken for
+// something else.
+std::string text_for_set(const std::string& text);
 
 // What a quantity must be, as one value or as those of a list: "an integer (or a size such as \"128K\")".
 std::string wanted_text(Quantity quantity, bool list = false);

@@ -167,13 +167,56 @@ TileProblem key_problem(const CallRows& rows, const AttendBackward& call) {
           .ranges = rows.k_ranges};
 }
 
+namespace {
+
+// A list of tiles and all that it was made from.
+struct KnownTiles {
+  std::vector<DeviceSegment> live;
+  TileProblem problem;  // but for live
+  TileCosts costs;
+  TileWalk walk;
+  std::int64_t height = 0;
+  WorkTables work;
+
+  bool are_of(const TileProblem& of, const TileCosts& tile, const TileWalk& by, std::int64_t rows) const {
+    const auto same = [](const DeviceSegment& a, const DeviceSegment& b) {
+      return a.q_begin == b.q_begin && a.q_end == b.q_end && a.k_begin == b.k_begin && a.k_end == b.k_end &&
+             a.low == b.low && a.high == b.high;
+    };
+    const auto same_range = [](const RowRange& a, const RowRange& b) {
+      return a.begin == b.begin && a.end == b.end;
+    };
+    return height == rows && problem.rows == of.rows && problem.by_key == of.by_key &&
+           problem.keep_empty == of.keep_empty && problem.pieces == of.pieces &&
+           problem.in_turn == of.in_turn && problem.may_go_out_of_turn == of.may_go_out_of_turn &&
+           walk.heads == by.heads && walk.sms == by.sms && costs.beyond_keys == tile.beyond_keys &&
+           costs.masked_block == tile.masked_block &&
+           std::ranges::equal(problem.ranges, of.ranges, same_range) &&
+           std::ranges::equal(live, of.live, same);
+  }
+};
+
+}  // namespace
+
+// Variants that compete for a call cut it alike, one after the other: the last few lists are kept.
 WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::int64_t height,
                           const VariantOptions& options) {
+  constexpr std::size_t kept = 4;
+  thread_local std::vector<KnownTiles> known;
+  thread_local std::size_t next = 0;
   const TileWalk walk{
       .heads = heads, .heads_per_group = std::max<std::int64_t>(heads, 1), .sms = options.sms};
   const TileCosts equal = same_costs(options.speeds(), 1);
+  for (const KnownTiles& each : known)
+    if (each.are_of(problem, equal, walk, height)) return each.work;
   WorkTables work = cheapest_tiles(problem, height, equal, walk).work;
   work.alike = are_alike(work, tile_times(work, equal, problem.by_key));
+  KnownTiles made{{problem.live.begin(), problem.live.end()}, problem, equal, walk, height, work};
+  made.problem.live = {};
+  if (known.size() < kept)
+    known.push_back(std::move(made));
+  else
+    known[next++ % kept] = std::move(made);
   return work;
 }
 

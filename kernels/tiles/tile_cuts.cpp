@@ -246,6 +246,13 @@ bool straddles(const WorkTables& work, const WorkTile& tile) {
   return false;
 }
 
+// Whether every row that the tile has in the segment sees all of its keys.
+bool sees_all(const DeviceSegment& s, const WorkTile& tile) {
+  const std::int64_t first = std::max<std::int64_t>(s.q_begin, tile.begin),
+                     last = std::min<std::int64_t>(s.q_end, tile.end) - 1;
+  return first <= last && first + s.high + 1 >= s.k_end && last + s.low <= s.k_begin;
+}
+
 // Blocks that a tile meets, and that its warpgroups meet in the mean.
 struct TileLength {
   double of_tile = 0, of_warpgroups = 0;
@@ -256,7 +263,14 @@ TileLength length_of(const WorkTables& work, const WorkTile& tile, bool by_key, 
   for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
     const DeviceSegment& listed = work.segments[static_cast<std::size_t>(at)];
     const DeviceSegment s = by_key ? transposed(listed) : listed;
-    length.of_tile += length_of(s, tile.begin, tile.end, block, masked_block);
+    const double of_tile = length_of(s, tile.begin, tile.end, block, masked_block);
+    length.of_tile += of_tile;
+    if (sees_all(s, tile)) {  // of rows that all see the same keys any part meets as many blocks
+      for (std::int64_t row = tile.begin; row < tile.end; row += warpgroup_rows)
+        if (s.q_begin < std::min<std::int64_t>(row + warpgroup_rows, tile.end) && row < s.q_end)
+          length.of_warpgroups += of_tile;
+      continue;
+    }
     for (std::int64_t row = tile.begin; row < tile.end; row += warpgroup_rows)
       length.of_warpgroups +=
           length_of(s, row, std::min<std::int64_t>(row + warpgroup_rows, tile.end), block, masked_block);

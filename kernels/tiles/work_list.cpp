@@ -48,38 +48,56 @@ bool belongs(std::span<const RowRange> ranges, std::int64_t row) {
   return ranges.empty() || (after != ranges.end() && after->begin <= row);
 }
 
+// Of every tile its live pairs and the numbers of its segments: those of tile n from first[n] on in one list.
 struct TileWork {
-  std::int64_t pairs = 0;
-  std::vector<std::int32_t> segments;  // numbers in the list
+  std::vector<std::int64_t> pairs;
+  std::vector<std::size_t> first;
+  std::vector<std::int32_t> segments;
+  std::span<const std::int32_t> of(std::size_t tile) const {
+    return {segments.data() + first[tile], first[tile + 1] - first[tile]};
+  }
 };
+
+TileWork work_of(std::span<const DeviceSegment> bands, const Cuts& cuts) {
+  const auto for_each_tile = [&](const DeviceSegment& band, auto visit) {  // visit(tile, first row, end)
+    const RowRange live = live_rows(band);
+    auto next = std::upper_bound(cuts.begin(), cuts.end(), live.begin);
+    for (std::int64_t begin = live.begin; begin < live.end; ++next) {
+      const std::int64_t end = std::min<std::int64_t>(live.end, *next);
+      visit(static_cast<std::size_t>(next - cuts.begin() - 1), begin, end);
+      begin = end;
+    }
+  };
+  TileWork work{std::vector<std::int64_t>(cuts.size() - 1), std::vector<std::size_t>(cuts.size()), {}};
+  for (const DeviceSegment& band : bands)
+    for_each_tile(band, [&](std::size_t tile, std::int64_t, std::int64_t) { ++work.first[tile + 1]; });
+  std::partial_sum(work.first.begin(), work.first.end(), work.first.begin());
+  work.segments.resize(work.first.back());
+  std::vector<std::size_t> next(work.first.begin(), work.first.end() - 1);
+  for (std::size_t s = 0; s < bands.size(); ++s)
+    for_each_tile(bands[s], [&](std::size_t tile, std::int64_t begin, std::int64_t end) {
+      work.pairs[tile] += pairs_of(bands[s], begin, end);
+      work.segments[next[tile]++] = static_cast<std::int32_t>(s);
+    });
+  return work;
+}
 
 // Tiles of the rows that `bands` call query rows; they list `segments`, which have the same numbers (for
 // tiles of keys, `bands` are `segments` transposed).
 WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegment> segments,
                const Cuts& cuts, bool keep_empty, std::span<const RowRange> ranges) {
-  std::vector<TileWork> work(cuts.size() - 1);
-  for (std::size_t s = 0; s < bands.size(); ++s) {
-    const RowRange live = live_rows(bands[s]);
-    auto next = std::upper_bound(cuts.begin(), cuts.end(), live.begin);
-    for (std::int64_t begin = live.begin; begin < live.end; ++next) {
-      const std::int64_t end = std::min<std::int64_t>(live.end, *next);
-      TileWork& at = work[static_cast<std::size_t>(next - cuts.begin() - 1)];
-      at.pairs += pairs_of(bands[s], begin, end);
-      at.segments.push_back(static_cast<std::int32_t>(s));
-      begin = end;
-    }
-  }
+  const TileWork work = work_of(bands, cuts);
   WorkTables tables;
   std::vector<std::int64_t> pairs;
   double fewest = std::numeric_limits<double>::infinity(), most = 0;  // pairs of a row, by tile
-  const std::vector<std::int32_t>* listed = nullptr;                  // what the end of tables.segments holds
-  for (std::size_t tile = 0; tile < work.size(); ++tile) {
-    const std::vector<std::int32_t>& list = work[tile].segments;
+  std::span<const std::int32_t> listed;                               // what the end of tables.segments holds
+  for (std::size_t tile = 0; tile < work.pairs.size(); ++tile) {
+    const std::span<const std::int32_t> list = work.of(tile);
     if (list.empty() && !(keep_empty && belongs(ranges, cuts[tile]))) continue;
     // Neighbouring tiles mostly have the same list, which is stored once.
-    if (!list.empty() && (listed == nullptr || *listed != list)) {
+    if (!list.empty() && !std::ranges::equal(listed, list)) {
       for (const std::int32_t s : list) tables.segments.push_back(segments[static_cast<std::size_t>(s)]);
-      listed = &list;
+      listed = list;
     }
     require(tables.segments.size() < std::size_t{1} << 31, "a list of segments is too long for a GPU");
     tables.tiles.push_back(
@@ -87,8 +105,8 @@ WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegme
          .end = cuts[tile + 1],
          .first = list.empty() ? 0 : static_cast<std::int32_t>(tables.segments.size() - list.size()),
          .count = static_cast<std::int32_t>(list.size())});
-    pairs.push_back(work[tile].pairs);
-    const double a_row = static_cast<double>(work[tile].pairs) /
+    pairs.push_back(work.pairs[tile]);
+    const double a_row = static_cast<double>(work.pairs[tile]) /
                          static_cast<double>(tables.tiles.back().end - tables.tiles.back().begin);
     fewest = std::min(fewest, a_row);
     most = std::max(most, a_row);

@@ -136,6 +136,72 @@ TEST_CASE("redistribution: the kind follows from what moves") {
   CHECK_THROWS_AS(Redistribution(Distribution{{{}}}, Distribution{{{}, {}}}), std::logic_error);
 }
 
+namespace {
+
+// By all pairs of members, share by share.
+OpKind kind_of_all_pairs(const Distribution& from, const Distribution& to) {
+  const Redistribution how(from, to);
+  const auto elements_of = [](const Holding& member) {
+    std::int64_t rows = 0;
+    for (const TokenRun& run : member.runs) rows += run.rows;
+    return rows * member.heads.count();
+  };
+  bool gather = true;
+  for (int giver = 0; giver < from.size(); ++giver) {
+    for (int receiver = 0; receiver < to.size(); ++receiver) {
+      std::int64_t elements = 0;
+      for (const Moved& share : how.moved(giver, receiver))
+        elements += static_cast<std::int64_t>(row_list(share.from_rows).size()) * share.heads.count();
+      if (elements == 0) return OpKind::exchange;
+      gather = gather && elements == elements_of(from[0]) && elements == elements_of(from[giver]);
+    }
+  }
+  return gather ? OpKind::all_gather : OpKind::all_to_all;
+}
+
+// The same tokens in lists of their own, so that no two members share one.
+Distribution unshared(Distribution of) {
+  for (Holding& member : of.members)
+    member.runs = std::vector<TokenRun>(member.runs.begin(), member.runs.end());
+  return of;
+}
+
+}  // namespace
+
+TEST_CASE("redistribution: lists that members share say nothing else than lists of their own") {
+  std::mt19937_64 random(2);
+  std::map<OpKind, int> kinds;
+  const auto check = [&](const Distribution& from, const Distribution& to) {
+    const OpKind kind = Redistribution(from, to).kind();
+    ++kinds[kind];
+    CHECK(kind == kind_of_all_pairs(unshared(from), unshared(to)));
+    CHECK(Redistribution(unshared(from), unshared(to)).kind() == kind);
+    check_pieces(from, to);
+  };
+  for (int i = 0; i < 200; ++i) {
+    CAPTURE(i);
+    RandomDistribution wanted;
+    wanted.members = 1 + i % 4;
+    wanted.heads = 12;
+    for (int n = 1 + i % 3; n > 0; --n) wanted.lengths.push_back(static_cast<std::int64_t>(random() % 24));
+    const Distribution from = random_distribution(wanted, random);
+    check(from, all_tokens(from));
+    check(from, split_heads(from));
+    check(split_heads(from), from);
+    wanted.parts_heads = random() % 2 == 0;
+    wanted.replicated = random() % 2 == 0;
+    check(from, random_distribution(wanted, random));
+  }
+  for (const char* placement : {"contiguous", "zigzag", "striped"}) {
+    const Distribution tokens =
+        placed_tokens({.ranks = 4, .placement = placement, .lengths = {64, 16}, .heads = 8, .kv_heads = 8});
+    check(tokens, all_tokens(tokens));
+    check(tokens, split_heads(tokens));
+    check(tokens, seen(tokens, {3, 0}));
+  }
+  for (const OpKind kind : {OpKind::exchange, OpKind::all_to_all, OpKind::all_gather}) CHECK(kinds[kind] > 0);
+}
+
 TEST_CASE("gathered, in_sequence_order, all_tokens: every token at every member, in the order they say") {
   for (const char* placement : {"contiguous", "zigzag", "striped"}) {
     for (const int P : {1, 2, 3, 4}) {

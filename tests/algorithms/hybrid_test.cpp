@@ -131,11 +131,11 @@ TEST_CASE("hybrid: a ring of whole sequences sends nothing and keeps no slot for
   }
 }
 
-// Far above what is weighed pair by pair: the rows of whole sequences alone say that they need not travel.
+// The rows of whole sequences alone say that they need not travel.
 TEST_CASE("hybrid: a ring of very many whole sequences sends nothing either") {
   Shape shape{.ranks = 64, .placement = "hybrid", .lengths = Lengths(6400, 128)};
   CHECK(ring_scenario(shape).schedule.word("rotation") == "needed");
-  shape.placement = "zigzag";  // too many to weigh
+  shape.placement = "zigzag";  // somebody all the way round sees a key of each
   CHECK(ring_scenario(shape).schedule.word("rotation") == "whole");
   // A few long ones that hold most rows are weighed, whatever lies beside them, and save too little.
   shape.placement = "hybrid", shape.ranks = 4;

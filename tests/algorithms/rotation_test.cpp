@@ -246,6 +246,27 @@ TEST_CASE("rotation: the default is what sends fewer bytes, whole where both sen
   CHECK(rotation_bytes(ring.tokens, ring.window(), Travel::needed, Phase::forward, 1, 0) == rows);
 }
 
+// The choice rests on what is sent, however many pairs of ranks there are to ask. Contiguous: of the P (P -
+// 1) hops of a whole rotation half are needed without a window, P - 1 with one of a rank's keys; a zigzag
+// needs all.
+TEST_CASE("rotation: the default does not change with the number of ranks alone") {
+  for (const int P : {8, 64, 544, 552, 1024}) {
+    CAPTURE(P);
+    const auto default_of = [&](const char* placement, Window window) {
+      return testing::scenario({.ranks = P,
+                                .placement = placement,
+                                .lengths = {P * 8},
+                                .causal = true,
+                                .window = window,
+                                .algorithm = "ring"})
+          .schedule.word("rotation");
+    };
+    CHECK(default_of("contiguous", {7, 0}) == "needed");
+    CHECK(default_of("contiguous", {}) == "needed");
+    CHECK(default_of("zigzag", {}) == "whole");
+  }
+}
+
 // Sequences of 4 and 30 tokens, padded to 32, on 4 ranks in pieces of 8: the first one ends on rank 0, so
 // none of its rows leaves; of the other, rows of rank 3 are seen by nobody behind it.
 TEST_CASE("rotation: rows of sequences that end on a rank do not travel on") {

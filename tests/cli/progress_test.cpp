@@ -126,6 +126,17 @@ TEST_CASE("every command that works shows what it does, with counts, and clears 
   }
 }
 
+TEST_CASE("what is left takes as long for each as what was done, and is rounded up") {
+  using cplab::Progress;
+  CHECK(Progress::time_left(10, 0, 100).empty());    // nothing is known yet
+  CHECK(Progress::time_left(10, 100, 100).empty());  // nothing is left
+  CHECK(Progress::time_left(10, 50, 100) == ", about 10 s left");
+  CHECK(Progress::time_left(10, 40, 100) == ", about 15 s left");
+  CHECK(Progress::time_left(1, 3, 4) == ", about 1 s left");     // 0.33 s
+  CHECK(Progress::time_left(60, 1, 4) == ", about 3 min left");  // 180 s
+  CHECK(Progress::time_left(3600, 1, 4) == ", about 3 h left");
+}
+
 TEST_CASE("nothing is shown before the time, with --quiet, or without a terminal") {
   if (!has_terminals()) return;
   CHECK_FALSE(contains(on_terminal({"verify", "ring-small"}, "1000").text, "\033[K"));

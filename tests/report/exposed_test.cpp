@@ -118,6 +118,63 @@ TEST_CASE("exposed: the k-th exchange of a lane waits for the k-th of its peer")
   check_split(figures_of(plan, timeline, 1), 0, 2 + 2);
 }
 
+// Rank 0 lists a send that waits for its copy (lane 0), then one that does not (lane 1), which is therefore
+// posted first; rank 1 receives twice on one lane. So the second send meets the first receive.
+TEST_CASE("exposed: sends of one channel on two lanes match as they are posted") {
+  Plan plan = of_ranks(2);
+  hand::Rank sender(plan, 0), receiver(plan, 1);
+  const std::uint32_t before = sender.operation(hand::compute, OpKind::copy, {}, {});
+  const auto send = [&](Lane lane, const hand::After& after) {
+    sender.communicate(lane, OpKind::exchange, {hand::send(sender.view({0}), 1)}, after);
+  };
+  send(hand::comm, {before});
+  send({LaneKind::comm, 1}, {});
+  for (int i = 0; i < 2; ++i)
+    receiver.communicate(hand::comm, OpKind::exchange, {hand::receive(receiver.view({0}), 0)});
+  Timeline timeline;
+  timeline.ranks = {{from_to(0, 5), from_to(5, 9), from_to(1, 3)}, {from_to(2, 3), from_to(4, 9)}};
+  CHECK(peers_came_s(plan, timeline) == std::vector<std::vector<double>>{{0, 5, 2}, {2, 5}});
+}
+
+// Messages of two groups between drawn ranks, themselves among them, each group on a lane of its own: what a
+// rank sends to another at a step it receives at the same step, in the same order.
+TEST_CASE("exposed: drawn messages come when the n-th of their channel does") {
+  constexpr int most_ranks = 5;
+  std::mt19937 random(3);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 50; ++round) {
+    CAPTURE(round);
+    const int ranks = 1 + below(most_ranks);
+    Plan plan = of_ranks(ranks);
+    plan.groups.push_back(plan.groups[0]);
+    Timeline timeline;
+    timeline.ranks.resize(static_cast<std::size_t>(ranks));
+    std::vector<std::vector<double>> came(static_cast<std::size_t>(ranks));
+    for (int step = 0; step < 8; ++step) {
+      double starts[most_ranks][2] = {}, latest[most_ranks][2] = {};
+      std::vector<Part> parts[most_ranks][2];
+      for (int r = 0; r < ranks; ++r)
+        for (int g = 0; g < 2; ++g) starts[r][g] = latest[r][g] = 10 * step + below(10);
+      for (int n = below(3 * ranks); n >= 0; --n) {
+        const int from = below(ranks), into = below(ranks), g = below(2);
+        parts[from][g].push_back(hand::send(hand::Rank(plan, from).view({0}), into));
+        parts[into][g].push_back(hand::receive(hand::Rank(plan, into).view({0}), from));
+        latest[from][g] = std::max(latest[from][g], starts[into][g]);
+        latest[into][g] = std::max(latest[into][g], starts[from][g]);
+      }
+      for (int r = 0; r < ranks; ++r) {
+        for (int g = 0; g < 2; ++g) {
+          hand::Rank(plan, r).communicate({LaneKind::comm, static_cast<std::uint8_t>(g)}, OpKind::exchange,
+                                          parts[r][g], {}, static_cast<std::uint16_t>(g));
+          timeline.ranks[static_cast<std::size_t>(r)].push_back(from_to(starts[r][g], 10 * step + 20));
+          came[static_cast<std::size_t>(r)].push_back(latest[r][g]);
+        }
+      }
+    }
+    CHECK(peers_came_s(plan, timeline) == came);
+  }
+}
+
 // Three ranks; two lanes, each with its own group, of exchanges with both others, in whole seconds.
 TEST_CASE("exposed waiting and transfer against counting") {
   std::mt19937 random(11);

@@ -12,7 +12,9 @@
 #include <array>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "sim/native_flows.hpp"
@@ -32,11 +34,11 @@ struct Flow {
 };
 
 // When each flow ends.
-template <class Engine>
-std::vector<double> run_on(const Fabric& fabric, const std::vector<Flow>& flows) {
+template <class Make>
+std::vector<double> run_on(const Make& make, const Fabric& fabric, const std::vector<Flow>& flows) {
   std::vector<double> ends(flows.size(), -1);
-  FlowEngine* engine = nullptr;
-  Engine built(
+  std::unique_ptr<FlowEngine> engine;
+  engine = make(
       fabric,
       [&](FlowEngine::Token i) {
         const Flow& f = flows[i];
@@ -45,7 +47,6 @@ std::vector<double> run_on(const Fabric& fabric, const std::vector<Flow>& flows)
         engine->flow(f.from, f.port, f.to, level, f.bytes, i);
       },
       [&](FlowEngine::Token i) { ends[i] = engine->now_us(); });
-  engine = &built;
   for (std::size_t i = 0; i < flows.size(); ++i) engine->timer(flows[i].at_us, i);
   engine->run();
   return ends;
@@ -73,11 +74,17 @@ std::vector<double> in_child(std::size_t size, const std::function<std::vector<d
   return result;
 }
 
+std::unique_ptr<FlowEngine> make_native(const Fabric& fabric, FlowEngine::Handler on_timer,
+                                        FlowEngine::Handler on_flow_end) {
+  return std::make_unique<NativeFlows>(fabric, std::move(on_timer), std::move(on_flow_end));
+}
+
 // By both engines, which have to agree.
 std::vector<double> run_flows(const Fabric& fabric, const std::vector<Flow>& flows) {
+  load_simgrid();  // once for all child processes
   const std::vector<double> reference =
-      in_child(flows.size(), [&] { return run_on<SimGridFlows>(fabric, flows); });
-  const std::vector<double> native = run_on<NativeFlows>(fabric, flows);
+      in_child(flows.size(), [&] { return run_on(make_simgrid_flows, fabric, flows); });
+  const std::vector<double> native = run_on(make_native, fabric, flows);
   for (std::size_t i = 0; i < flows.size(); ++i) {
     CAPTURE(i);
     CHECK(near(native[i], reference[i]));
@@ -99,9 +106,9 @@ Fabric one_node(int ranks) {
 
 TEST_CASE("the settings that closed forms need are those that SimGrid runs with") {
   const std::vector<double> told = in_child(3, [] {
-    const SimGridFlows engine(
+    const auto engine = make_simgrid_flows(
         one_node(2), [](FlowEngine::Token) {}, [](FlowEngine::Token) {});
-    const SimGridFlows::Settings settings = engine.settings();
+    const SimGridSettings settings = simgrid_settings();
     return std::vector<double>{double(settings.network_model == "CM02"), double(settings.cross_traffic),
                                settings.tcp_gamma};
   });

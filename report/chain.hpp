@@ -1,0 +1,44 @@
+// The chain of operations that determines a predicted time, by what its parts use: which rank, which link or
+// NIC, which kind of operation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plan/plan.hpp"
+
+namespace cplab {
+
+class JsonWriter;
+
+// gpu: the kernels of a rank. link, nic: what moves from a rank to its peer inside a node, or over the
+// network. startup: of a message, before it moves. host: launches and latencies.
+enum class ChainResource : std::uint8_t { gpu, link, nic, startup, host };
+std::string_view name(ChainResource);
+
+// A faster `resource` of that rank, and of its peer, makes at most `seconds` of the chain shorter.
+struct ChainPart {
+  ChainResource resource = ChainResource::gpu;
+  OpKind kind = OpKind::attend;  // of host: host_sync, whatever waited for it
+  std::int32_t rank = -1;        // of a message the sender
+  std::int32_t peer = -1;        // the receiver; -1: a kernel, a launch, or a collective of all members
+  double seconds = 0;
+};
+
+// The largest parts, the first the largest; the chain has no others if there are fewer than fit.
+struct ChainParts {
+  std::array<ChainPart, 48> largest{};
+  std::uint32_t count = 0;
+  std::span<const ChainPart> all() const { return {largest.data(), count}; }
+};
+
+// "attend_backward on rank 3 61.0 %, exchange rank 3 -> 4 over NIC 22.1 %, ...": parts of one kind and
+// resource together, of which the ranks are named if they are few; those of a percent of `time_s` and more.
+std::string chain_text(const ChainParts&, double time_s);
+// The member chain_parts[]: resource, kind ("launch" of host), rank, peer (-1: none), time_s, share.
+void write_chain_parts(JsonWriter&, const ChainParts&, double time_s);
+
+}  // namespace cplab
