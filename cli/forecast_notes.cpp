@@ -24,7 +24,7 @@ constexpr std::size_t most_ranks = 64;
 struct Asked {
   std::set<std::pair<std::int64_t, std::int64_t>> sizes;  // of heads and values
   std::int64_t keys = 0;                                  // the most that a row's segment has
-  double flops = 0, seconds = 0;                          // of operations with much work
+  double flops = 0, seconds = 0;                          // of operations that are no mere launches
   std::int64_t operations = 0;
 };
 
@@ -89,11 +89,19 @@ class Departures {
     const View &key = rank.view_of(op, Operand::k), &value = rank.view_of(op, Operand::v);
     asked.sizes.emplace(key.width_end - key.width_begin, value.width_end - value.width_begin);
     for (const Segment& segment : rank.segments_of(op)) asked.keys = std::max(asked.keys, segment.k_count);
-    constexpr double much_work = 2e11;  // FLOP: half a millisecond of an H100
-    if (op.flops < much_work) return;
+    constexpr double no_launch_s = 50e-6;  // at what long attention reaches
+    if (op.flops < no_launch_s * usual_rate(op.kind)) return;
     ++asked.operations;
     asked.flops += op.flops;
     asked.seconds += timeline_.ranks[r][i].end_s - timeline_.ranks[r][i].start_s;
+  }
+
+  // FLOP/s of long full attention; 0: the file says no peak.
+  double usual_rate(OpKind kind) {
+    const KernelClass of = kind == OpKind::attend ? KernelClass::attend : KernelClass::attend_backward;
+    double& rate = rates_[of];
+    if (rate == 0) rate = efficiency_of(hardware_, of, name(dtype_)).share * hardware_.gpu.peak(name(dtype_));
+    return rate;
   }
 
   Path path_of(int a, int b) const {
@@ -150,10 +158,8 @@ class Departures {
   }
 
   void note_rate(OpKind kind, const Asked& asked) {
-    const double peak = hardware_.gpu.peak(name(dtype_));
-    if (peak <= 0 || asked.seconds <= 0) return;
-    const KernelClass of = kind == OpKind::attend ? KernelClass::attend : KernelClass::attend_backward;
-    const double usual = efficiency_of(hardware_, of, name(dtype_)).share * peak;
+    const double usual = usual_rate(kind);
+    if (usual <= 0 || asked.seconds <= 0) return;
     const double rate = asked.flops / asked.seconds;
     constexpr double far_below = 0.4;
     if (rate >= far_below * usual) return;
@@ -206,6 +212,7 @@ class Departures {
   const Timeline& timeline_;
   DType dtype_;
   std::map<OpKind, Asked> asked_;
+  std::map<KernelClass, double> rates_;
   std::map<Use, double> sent_;
   std::vector<std::pair<std::string, std::string>> said_;  // of what, and what
 };

@@ -62,19 +62,19 @@ const std::vector<Synonyms>& explained() {
        {"prefix", "prefix_len", "prefix_lm", "attention_chunk_size", "chunked_attention", "block_mask",
         "mask_mod", "score_mod", "mask_rectangles", "attn_mask_tensor", "global_tokens",
         "attention_pattern"}},
-      {"ranks, links and kernels are as fast as the hardware file says; slow ones and jitter are not in this "
-       "version.",
-       {"straggler", "stragglers", "slow", "slowdown", "slow_rank", "jitter", "noise", "congestion",
-        "failure", "failures", "faulty_link"}},
-      {"speeds come from the measured tables of the hardware file, not from an efficiency.",
+      {"nothing fails, and links are shared but not congested; [[simulate.slow]] says which ranks are "
+       "slower.",
+       {"congestion", "failure", "failures"}},
+      {"speeds come from the measured tables of the hardware file; where it is one of a data sheet, from its "
+       "section [efficiency].",
        {"efficiency", "mfu", "flops_efficiency", "utilization", "utilisation", "bandwidth_efficiency"}},
       {"times and bytes are predicted, no price and no energy.",
        {"price", "cost", "cost_per_hour", "dollars", "energy", "power", "watts", "tdp"}},
       {"out and lse are always results, attention weights never.",
        {"return_lse", "output_lse", "return_softmax", "return_softmax_lse", "need_weights",
         "return_attn_probs", "output_attentions"}},
-      {"nothing in a scenario is drawn at random; --seed N of run and verify draws inputs.",
-       {"seed", "random_seed", "manual_seed", "rng"}},
+      {"--seed N of run and verify draws inputs, simulate.seed the jitter of kernels.",
+       {"random_seed", "manual_seed", "rng"}},
       {"all there is to say is said; --quiet says less.",
        {"verbose", "v", "vv", "debug", "log_level", "loglevel", "log", "info"}},
   };
@@ -91,17 +91,20 @@ const std::vector<Synonyms>& explained_commands() {
 
 const std::vector<Synonyms>& machines() {
   static constexpr std::string_view own_file =
-      "no such machine is shipped: copy h200x4.toml, and set [gpu], [node] and the measured tables to those "
-      "of "
-      "yours.";
+      "no such machine is shipped: write what its data sheet says as a100x8.toml does, with [efficiency], or "
+      "measure it with cplab calibrate.";
   static const std::vector<Synonyms> table{
       {"h100x8", {"h100", "h100_sxm", "h100_80gb", "dgx_h100", "hgx_h100", "p5", "hopper", "dgx"}},
       {"h200x4", {"h200", "h200_sxm", "dgx_h200", "hgx_h200", "p5e"}},
+      {"a100x8", {"a100", "a100_sxm", "a100_80gb", "dgx_a100", "p4de", "ampere"}},
+      {"h800x8", {"h800"}},
+      {"b200x8", {"b200", "hgx_b200", "dgx_b200", "p6", "blackwell"}},
+      {"gb200-nvl72", {"gb200", "nvl72", "gb200_nvl72", "gb200x72"}},
+      {"gb300-nvl72", {"gb300", "b300", "gb300_nvl72", "gb300x72"}},
+      {"mi300x8", {"mi300", "mi300x"}},
       {own_file,
-       {"b200",    "b100",  "b300",     "gb200", "gb300",       "blackwell", "a100",    "a100_80gb", "a800",
-        "h20",     "h800",  "gh200",    "l40",   "l40s",        "l4",        "v100",    "a10",       "a40",
-        "rtx4090", "4090",  "rtx3090",  "mi250", "mi300",       "mi300x",    "mi325x",  "mi355x",    "tpu",
-        "tpuv5",   "gaudi", "trainium", "nvl72", "gb200_nvl72", "dgx_a100",  "dgx_b200"}},
+       {"b100",    "a800", "h20",     "gh200", "l40",    "l40s",   "l4",  "v100",  "a10",   "a40",
+        "rtx4090", "4090", "rtx3090", "mi250", "mi325x", "mi355x", "tpu", "tpuv5", "gaudi", "trainium"}},
   };
   return table;
 }

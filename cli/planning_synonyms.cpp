@@ -80,6 +80,10 @@ const std::vector<Synonyms>& planning_keys() {
         "offload_checkpoints"}},
       {"training.offload_optimizer",
        {"optimizer_offload", "optimizer_cpu_offload", "cpu_adam", "offload_optimizer"}},
+      {"training.offload_parameters", {"offload_param", "parameter_offload", "weight_offload"}},
+      {"training.overlap_tensor", {"tp_comm_overlap", "tensor_par_overlap", "async_tp", "overlap_tp"}},
+      {"training.fused_kernels", {"fused", "liger", "fused_activation"}},
+      {"training.feed_forward_chunks", {"tiled_mlp", "tiled_mlp_compute", "mlp_chunks"}},
       {"training.host_bytes", {"host_memory", "cpu_memory", "ram", "host_bytes"}},
       {"training.mode", {"phase", "task", "mode"}},
   };

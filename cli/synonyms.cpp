@@ -128,6 +128,8 @@ const std::vector<Synonyms>& keys() {
       {"schedule.merge", {"softmax_merge", "correction", "lse_merge", "merge_attn", "out_correction"}},
       {"simulate.cuda_graph", {"cuda_graphs", "enable_cuda_graph", "cudagraph", "graph", "use_cuda_graph"}},
       {"simulate.run_ahead", {"max_inflight", "queue_depth"}},
+      {"simulate.slow", {"straggler", "stragglers", "slowdown", "slow_rank", "slow_ranks", "faulty_link"}},
+      {"simulate.jitter", {"noise", "variance", "variability"}},
       {"simulate.collective_model", {"collectives", "collective"}},
       {"hardware.file", {"machine", "cluster", "platform", "node", "gpu_type", "hw", "system"}},
   };

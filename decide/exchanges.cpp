@@ -131,6 +131,15 @@ void StepModel::add_exchanges(const ModelLayout& layout, const Stage& stage, Ste
     terms.add("optimizer", TermKind::compute, moved.seconds, moved.origin);
     path.add(moved.bound, moved.seconds);
   }
+  if (training_.offload_parameters) {
+    const double held =
+        local.dense / as_double(dense_shards(layout)) + local.experts / as_double(expert_shards(layout));
+    const Estimate come = rates_.to_host(held * training_.parameter_bytes);
+    const double longer_s =
+        std::max(0.0, come.seconds - stage.forward_s) + std::max(0.0, come.seconds - stage.backward_s);
+    terms.add("weights over PCIe", TermKind::transfer, m * longer_s, come.origin);
+    path.add(Resource::host, m * longer_s);
+  }
   if (layout.offload_checkpoints) {
     const Estimate away = rates_.to_host(stage.memory.input_bytes * layers);
     const double longer_s =

@@ -13,7 +13,8 @@ namespace cplab {
 // Seconds by what they are spent on.
 struct WorkSeconds {
   OriginSeconds products, moves, tensor_exchange, expert_exchange;
-  ResourceSeconds path;  // all of them by what bounds them
+  ResourceSeconds path;         // all but tensor_exchange, by what bounds them
+  ResourceSeconds tensor_path;  // tensor_exchange
   void add(const WorkSeconds&, double times = 1);
   double total() const {
     return products.total() + moves.total() + tensor_exchange.total() + expert_exchange.total();
@@ -27,6 +28,10 @@ struct LayerWork {
   double model_flops = 0;  // of products, forward and backward, each once
   // Kept between forward and backward beside what the attention's plan keeps, by what is recomputed.
   std::int64_t saved_none_bytes = 0, saved_selective_bytes = 0, saved_full_bytes = 0;
+  std::int64_t feed_forward_bytes = 0;  // of saved_none_bytes, what the feed-forward part and its norm keep
+  // What the backward of a norm holds where it is not one kernel: of the hidden width, and of q's and k's
+  // heads.
+  std::int64_t norm_bytes = 0, head_norm_bytes = 0;
   std::int64_t working_bytes =
       0;  // the most that the feed-forward part or a projection holds while it is computed
 };

@@ -44,7 +44,15 @@ struct Training {
   std::int64_t loss_chunks = 1;      // in which logits are computed, one at a time
   bool offload_checkpoints = false;  // the kept inputs of layers go to the host
   bool offload_optimizer = false;    // master weights and moments are on the host, which updates them
+  bool offload_parameters = false;   // weights are on the host too, and each layer's come when it is computed
   std::int64_t host_bytes = 0;       // of a node; 0: not known, and host memory is not bounded
+  // Exchanges of tensor parallelism run beside the products that they belong to, in tp parts.
+  bool overlap_tensor = true;
+  // Norms, activations and the loss are one kernel each; else as a framework computes them operation by
+  // operation: norms and logits keep copies in fp32.
+  bool fused_kernels = true;
+  // Rows go through the feed-forward part in so many pieces, whose results are not kept ("tiled MLP").
+  std::int64_t feed_forward_chunks = 1;
 };
 
 // The algorithm that one kind of attention layer runs over the CP ranks.

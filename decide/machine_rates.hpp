@@ -69,6 +69,7 @@ class MachineRates {
   // What one member sends and what it can send a second, over the path of its group.
   WireTime wire(OpKind, GroupShape, double sent_bytes) const;
   double waves_share(double m, double n, double groups) const;
+  double held_flops(std::string_view dtype, double share) const;
 
   const Hardware& hardware_;
 };

@@ -96,8 +96,18 @@ LocalParameters local_parameters(const Model& model, const Training& training, c
 
 namespace {
 
+// The gradient of a matrix is a tensor of its own before it is added to the buffer of all, one for each
+// shape, which allocators keep: of the matrices of one layer and of the head, in the dtype of products.
+double fresh_gradient_bytes(const Model& model, const LocalParameters& local, const ModelLayout& layout,
+                            double layers) {
+  const double table =
+      quotient(static_cast<double>(model.hidden) * static_cast<double>(model.vocabulary), layout.tp);
+  const double tables = layout.pp > 1 || model.tied_embeddings ? table : 2 * table;
+  return 2 * ((local.dense - tables + local.experts) / std::max(1.0, layers) + table);
+}
+
 struct StateBytes {
-  double weights = 0, gradients = 0, optimizer = 0, host = 0, gathered = 0;
+  double weights = 0, gradients = 0, optimizer = 0, host = 0, gathered = 0, fresh = 0;
 };
 
 StateBytes state_bytes(const Model& model, const Training& training, const ModelLayout& layout,
@@ -114,14 +124,23 @@ StateBytes state_bytes(const Model& model, const Training& training, const Model
   const double weight = training.parameter_bytes;
   bytes.weights = weight * spread(local.dense, local.experts, 3);
   // Two layers are gathered at a time: one is used, the next one comes.
-  if (zero >= 3) bytes.gathered = 2 * weight * (local.dense + local.experts) / std::max(1.0, layers);
+  if (zero >= 3 && (dense_shards(layout) > 1 || training.offload_parameters))
+    bytes.gathered = 2 * weight * (local.dense + local.experts) / std::max(1.0, layers);
   if (!trains) return bytes;
   const bool adapters = training.lora_rank > 0;
   const double dense = adapters ? local.trained : local.dense, experts = adapters ? 0 : local.experts;
   if (adapters) bytes.weights += weight * spread(local.trained, 0, 3);
-  bytes.gradients = training.gradient_bytes * spread(dense, experts, 2);
+  // Spread gradients leave for the host as they come, where the optimizer is.
+  const double gradients = training.gradient_bytes * spread(dense, experts, 2);
+  (layout.offload_optimizer && zero >= 2 ? bytes.host : bytes.gradients) += gradients;
   const double state = (training.master_bytes + training.optimizer_bytes) * spread(dense, experts, 1);
-  (layout.offload_optimizer ? bytes.host : bytes.optimizer) = state;
+  (layout.offload_optimizer ? bytes.host : bytes.optimizer) += state;
+  if (training.offload_parameters) {
+    bytes.host += bytes.weights;
+    bytes.weights = 0;
+  }
+  if (!adapters && training.parameter_bytes > 0)
+    bytes.fresh = fresh_gradient_bytes(model, local, layout, layers);
   return bytes;
 }
 
@@ -169,14 +188,19 @@ MemoryNeed memory_need(const Model& model, const Training& training, const Model
     }
   }
   const double activations = saved;
-  const double working =
-      std::max(static_cast<double>(layer.working_bytes), layer.again_bytes) + state.gathered;
+  // The backward goes through the feed-forward part first, and has let it go when it reaches the attention.
   // Logits are alive when no layer is computed.
-  const double layers = static_cast<double>(layer.attention_bytes) + working;
-  const double logits = static_cast<double>(logits_bytes);
+  const double held = state.gathered + state.fresh, logits = static_cast<double>(logits_bytes);
+  const double feed_forward = std::max(static_cast<double>(layer.working_bytes),
+                                       layer.again_bytes + static_cast<double>(layer.norm_bytes));
+  const double beside = layer.again_bytes - layer.again_feed_forward_bytes;
+  const auto attention = static_cast<double>(layer.attention_bytes);
+  const bool by_attention = attention + beside > feed_forward;
+  const double working = held + (by_attention ? beside : feed_forward);
+  const double layers = working + (by_attention ? attention : 0);
   MemoryNeed need;
-  const double transient = std::max(layers, logits + state.gathered);
-  const bool by_logits = logits + state.gathered > layers;
+  const double transient = std::max(layers, logits + held);
+  const bool by_logits = logits + held > layers;
   const auto add = [&](MemoryKind kind, double bytes) {
     const auto whole = static_cast<std::int64_t>(std::llround(bytes));
     if (whole <= 0) return;
@@ -187,8 +211,8 @@ MemoryNeed memory_need(const Model& model, const Training& training, const Model
   add(MemoryKind::gradients, state.gradients);
   add(MemoryKind::optimizer, state.optimizer);
   add(MemoryKind::activations, activations);
-  add(MemoryKind::attention, by_logits ? 0 : static_cast<double>(layer.attention_bytes));
-  add(MemoryKind::working, by_logits ? state.gathered : working);
+  add(MemoryKind::attention, by_logits || !by_attention ? 0 : attention);
+  add(MemoryKind::working, by_logits ? held : working);
   add(MemoryKind::logits, by_logits ? logits : 0);
   add(MemoryKind::cache, static_cast<double>(cache_bytes));
   add(MemoryKind::context, static_cast<double>(context_bytes));

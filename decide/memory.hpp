@@ -31,10 +31,12 @@ struct MemoryPart {
 
 // Activations of one micro-batch and one layer, mean over the layers of a stage.
 struct LayerMemory {
-  double saved_bytes = 0;  // what is kept by the layout's recompute
-  double again_bytes = 0;  // what one layer holds when it is computed again
-  double input_bytes = 0;  // its input alone: what goes to the host with offload_checkpoints
+  double saved_bytes = 0;               // what is kept by the layout's recompute
+  double again_bytes = 0;               // what one layer holds when it is computed again
+  double again_feed_forward_bytes = 0;  // of them, what is gone when the backward reaches its attention
+  double input_bytes = 0;               // its input alone: what goes to the host with offload_checkpoints
   std::int64_t attention_bytes = 0, working_bytes = 0;
+  std::int64_t norm_bytes = 0;  // of a norm's backward, while all of the layer is held
 };
 
 struct MemoryNeed {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "decide/fitted.hpp"
+
 namespace cplab {
 
 void add(OriginSeconds& sum, const OriginSeconds& more, double times) {
@@ -115,8 +117,11 @@ void add_work(LayerWork& mean, const LayerWork& one, double share) {
     sum += static_cast<std::int64_t>(share * as_double(bytes));
   };
   part(mean.saved_none_bytes, one.saved_none_bytes);
+  part(mean.feed_forward_bytes, one.feed_forward_bytes);
   part(mean.saved_selective_bytes, one.saved_selective_bytes);
   part(mean.saved_full_bytes, one.saved_full_bytes);
+  mean.norm_bytes = std::max(mean.norm_bytes, one.norm_bytes);
+  mean.head_norm_bytes = std::max(mean.head_norm_bytes, one.head_norm_bytes);
   mean.working_bytes = std::max(mean.working_bytes, one.working_bytes);
 }
 
@@ -135,8 +140,10 @@ LayerMemory layer_memory(const MeanLayer& layer, Recompute recompute) {
       memory.again_bytes = all;
       break;
   }
-  memory.attention_bytes = layer.attention_transient_bytes;
+  memory.again_feed_forward_bytes = std::min(memory.again_bytes, as_double(layer.work.feed_forward_bytes));
+  memory.attention_bytes = std::max(layer.attention_transient_bytes, layer.work.head_norm_bytes);
   memory.working_bytes = layer.work.working_bytes;
+  memory.norm_bytes = layer.work.norm_bytes;
   return memory;
 }
 
@@ -151,15 +158,18 @@ LayerTimes layer_times(const MeanLayer& layer, Recompute recompute, bool trains)
   times.forward_s = layer.attention_forward.total() + layer.forward_exposed_s + layer.work.forward.total();
   times.forward = layer.forward_path;
   times.forward.add(layer.work.forward.path);
+  times.forward.add(layer.work.forward.tensor_path);
   if (!trains) return times;
   const double exposed_s = layer.attention_exposed_transfer.total() + layer.attention_exposed_wait.total();
   times.backward_s =
       layer.attention_backward.total() + exposed_s - layer.forward_exposed_s + layer.work.backward.total();
   times.backward = layer.backward_path;
   times.backward.add(layer.work.backward.path);
+  times.backward.add(layer.work.backward.tensor_path);
   if (recompute == Recompute::selective) {
     times.backward_s += layer.work.again.total();
     times.backward.add(layer.work.again.path);
+    times.backward.add(layer.work.again.tensor_path);
   } else if (recompute == Recompute::full) {
     times.backward_s += times.forward_s;
     times.backward.add(times.forward);
@@ -168,6 +178,26 @@ LayerTimes layer_times(const MeanLayer& layer, Recompute recompute, bool trains)
 }
 
 }  // namespace
+
+// What no kernel takes, in proportion to what kernels compute.
+void StepModel::add_gaps(Stage& stage, Recompute recompute, bool trains) {
+  const auto computing = [](const WorkSeconds& work) { return work.products.total() + work.moves.total(); };
+  const LayerWork& work = stage.layer.work;
+  const double heads = stage.has_head ? 1 : 0;
+  const double forward_s = computing(work.forward) + stage.layer.attention_forward.total();
+  const double gaps_s = fitted.gaps * (stage.layers * forward_s + heads * computing(stage.head.forward));
+  stage.forward_s += gaps_s;
+  stage.forward_path.add(Resource::launches, gaps_s);
+  stage.gaps_s = gaps_s;
+  if (!trains) return;
+  double backward_s = computing(work.backward) + stage.layer.attention_backward.total();
+  if (recompute == Recompute::selective) backward_s += computing(work.again);
+  if (recompute == Recompute::full) backward_s += forward_s;
+  const double back_s = fitted.gaps * (stage.layers * backward_s + heads * computing(stage.head.backward));
+  stage.backward_s += back_s;
+  stage.backward_path.add(Resource::launches, back_s);
+  stage.gaps_s += back_s;
+}
 
 StepModel::Stage StepModel::stage_of(const ModelLayout& layout, bool least) {
   Stage stage;
@@ -203,10 +233,13 @@ StepModel::Stage StepModel::stage_of(const ModelLayout& layout, bool least) {
   stage.backward_s = times.backward_s * stage.layers + heads * ways * stage.head.backward.total();
   stage.forward_path.add(times.forward, stage.layers);
   stage.forward_path.add(stage.head.forward.path, heads);
+  stage.forward_path.add(stage.head.forward.tensor_path, heads);
   stage.backward_path.add(times.backward, stage.layers);
   stage.backward_path.add(stage.head.backward.path, heads * ways);
+  stage.backward_path.add(stage.head.backward.tensor_path, heads * ways);
   stage.attention_path.add(layer.forward_path, stage.layers);
   stage.attention_path.add(layer.backward_path, stage.layers);
+  add_gaps(stage, layout.recompute, trains);
   stage.spread_s *= stage.layers;
   stage.memory = layer_memory(layer, trains ? layout.recompute : Recompute::full);
   return stage;

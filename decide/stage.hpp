@@ -37,6 +37,7 @@ struct StepModel::Stage {
   bool has_head = true;
   double redistributions = 0;  // in the whole model, forward and backward together
   double forward_s = 0, backward_s = 0;
+  double gaps_s = 0;                            // of both, what no kernel takes (Fitted)
   ResourceSeconds forward_path, backward_path;  // the same
   ResourceSeconds attention_path;               // of its attention, both
   double spread_s = 0;  // standard deviation of a micro-batch's time over rows of different documents

@@ -1,5 +1,5 @@
 // A step of a model under a layout: its time by terms, each with where it is from, and its memory. Attention
-// is simulated (layer_attention.hpp); everything else follows stated formulas (docs/16-whole-models.md).
+// is simulated (layer_attention.hpp); everything else follows stated formulas (docs/17-whole-models.md).
 #pragma once
 
 #include <cstdint>
@@ -76,6 +76,7 @@ class StepModel {
   struct Stage;  // one micro-batch through the slowest pipeline stage
   AttentionCost mixed_cost(std::size_t kind, const ModelLayout&, bool least, double& spread_s);
   Stage stage_of(const ModelLayout&, bool least);
+  static void add_gaps(Stage&, Recompute, bool trains);
   StepEstimate estimate(const ModelLayout&, bool least);
   void add_exchanges(const ModelLayout&, const Stage&, StepEstimate&) const;
 

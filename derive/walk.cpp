@@ -93,15 +93,10 @@ void Walk::post(OpRef ref, std::vector<Match>& matched) {
     const auto peer = static_cast<std::uint32_t>(part.peer);
     const std::uint64_t key =
         part.send ? channel(op.group, ref.rank, peer) : channel(op.group, peer, ref.rank);
-    Waiting& waiting = waiting_[key];
-    auto& others = part.send ? waiting.receives : waiting.sends;
-    if (others.empty()) {
-      (part.send ? waiting.sends : waiting.receives).emplace_back(ref, i);
-      continue;
-    }
-    const auto [other, other_part] = others.front();
-    others.pop_front();
-    matched.push_back(part.send ? Match{ref, i, other, other_part} : Match{other, other_part, ref, i});
+    ChannelQueues::Waiting partner;
+    if (!waiting_.match(key, part.send, {ref.rank, ref.operation, i}, partner)) continue;
+    const OpRef other{partner.rank, partner.operation};
+    matched.push_back(part.send ? Match{ref, i, other, partner.part} : Match{other, partner.part, ref, i});
   }
 }
 

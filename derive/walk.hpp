@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "derive/channel_queues.hpp"
 #include "plan/plan.hpp"
 
 namespace cplab {
@@ -85,23 +85,13 @@ class Walk {
     std::uint32_t host_syncs_done = 0;
     std::vector<bool> started;  // by operation; empty where no operation waits for a start
   };
-  struct Waiting {  // posted parts of one direction that have no partner yet
-    std::deque<std::pair<OpRef, std::uint32_t>> sends, receives;
-  };
-
   bool is_complete(const RankState&, std::uint32_t operation) const;
   bool is_ready(std::uint32_t rank, LaneState&) const;
   void offer(std::uint32_t rank, std::vector<OpRef>& ready);
 
   const Plan& plan_;
   std::vector<RankState> ranks_;
-  struct ChannelHash {  // the ring's keys are multiples of one number: spread them
-    std::size_t operator()(std::uint64_t key) const {
-      key *= 0x9E3779B97F4A7C15u;
-      return static_cast<std::size_t>(key ^ (key >> 32));
-    }
-  };
-  std::unordered_map<std::uint64_t, Waiting, ChannelHash> waiting_;  // by (group, sender, receiver)
+  ChannelQueues waiting_;  // posted parts without a partner yet, by (group, sender, receiver)
   std::unordered_map<std::uint32_t, std::vector<std::vector<OpRef>>> meetings_;  // by group, by member
   std::uint64_t remaining_ = 0;
   std::uint64_t forward_left_ = 0;  // operations of the forward that hold back the backward

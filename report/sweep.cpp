@@ -33,7 +33,7 @@ std::string without_numbers(const std::string& reason) {
 }
 
 // What a spreadsheet takes for a number: a size is written out.
-std::string cell_of(const std::string& key, const SettingValue& value) {
+std::string cell_of(const std::string& key, const SweepValue& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* count = std::get_if<std::int64_t>(&value)) return std::to_string(*count);
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "report/figures.hpp"
@@ -16,8 +17,10 @@
 
 namespace cplab {
 
+// As a study says it.
+using SweepValue = std::variant<bool, std::int64_t, double, std::string>;
 using SweepKeys =
-    std::vector<std::pair<std::string, SettingValue>>;  // ("problem.heads", 32), as the study says
+    std::vector<std::pair<std::string, SweepValue>>;  // ("problem.heads", 32), as the study says
 
 // simulate's totals, with its keys (report/results.hpp, SimulateReport).
 struct SweepPoint {

@@ -287,9 +287,9 @@ void Engine::handle(std::uint32_t rank) {
 
 // Its multiprocessors are placed: what waits for a start may go on.
 void Engine::tell_started(OpRef ref) {
-  std::vector<OpRef> ready;
-  walk_.started(ref, ready);
-  for (const OpRef next : ready) on_ready(next, ref.operation, ref.rank);
+  startable_.clear();
+  walk_.started(ref, startable_);
+  for (const OpRef next : startable_) on_ready(next, ref.operation, ref.rank);
 }
 
 void Engine::finish(OpRef ref) {
@@ -301,7 +301,6 @@ void Engine::finish(OpRef ref) {
 // What happens at this instant because of something else at this instant, in order; flat, since chains of
 // operations that take no time can be long.
 void Engine::drain() {
-  std::vector<OpRef> ready;
   for (;;) {
     if (!finished_.empty()) {
       const OpRef ref = finished_.front();
@@ -314,10 +313,10 @@ void Engine::drain() {
         continue_host(ref.rank, now_us(), ref.operation);
         if (options_.cuda_graph) host.free_us += hardware_.host.graph_launch_s * us_per_s;
       }
-      ready.clear();
-      walk_.complete(ref, ready);
+      ready_.clear();
+      walk_.complete(ref, ready_);
       if (++done_ % told_every == 0 && tell_) tell_(done_);
-      for (const OpRef next : ready) on_ready(next, ref.operation, ref.rank);
+      for (const OpRef next : ready_) on_ready(next, ref.operation, ref.rank);
       advance_host(ref.rank);
     } else if (!resident_.empty()) {
       const OpRef ref = resident_.front();

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -185,6 +186,7 @@ class Engine {
   // What the parts that an operation sends to itself take: a copy on its lane.
   double local_copy_us(OpRef ref);
   double longer_by_us(const Together& together);
+  double longer_in_parts_us(const Together& together);
 
   // ---- transfers (communication.cpp) ----
   // By how much an operation's messages take longer beside what its GPU computes now.
@@ -264,7 +266,17 @@ class Engine {
   std::vector<std::array<std::vector<Queued>, 2>> queues_;
   std::vector<Multiprocessors> gpus_;
   std::vector<std::vector<ViewFacts>> view_facts_;  // by rank, view
-  std::vector<double> wake_us_;                     // by rank: the alarm that is set
+  // Of messages of one part, by the views at both ends, group and transport.
+  using LongerKey = std::array<std::uint64_t, 3>;
+  struct LongerHash {
+    std::size_t operator()(const LongerKey& key) const {
+      std::uint64_t mixed = 0;
+      for (const std::uint64_t each : key) mixed = (mixed ^ each) * 0x9E3779B97F4A7C15u;
+      return static_cast<std::size_t>(mixed ^ mixed >> 32);
+    }
+  };
+  std::unordered_map<LongerKey, double, LongerHash> longer_us_;
+  std::vector<double> wake_us_;  // by rank: the alarm that is set
   std::vector<Transfer> transfers_;
   std::vector<std::uint32_t> free_transfers_;
   std::uint64_t queued_ = 0;
@@ -279,10 +291,11 @@ class Engine {
   std::function<void(std::int64_t)> tell_;
   std::int64_t done_ = 0;  // operations
 
-  std::vector<Multiprocessors::Event> events_;  // scratch, as the next three
+  std::vector<Multiprocessors::Event> events_;  // scratch, as the next four lines
   std::vector<Match> matched_;
   std::vector<std::uint32_t> next_match_;
   std::vector<Together> together_;
+  std::vector<OpRef> ready_, startable_;
   // For drain(): complete; resident; to be started.
   std::deque<OpRef> finished_, resident_, starts_;
   std::unique_ptr<FlowEngine> flows_;

@@ -121,6 +121,20 @@ double Engine::longer_by_us(const Together& together) {
   if (transfer.parts == 1 && is_one_piece(sender, sender.parts[only.send_part].view) &&
       is_one_piece(receiver, receiver.parts[only.receive_part].view))
     return 0;
+  if (transfer.parts > 1) return longer_in_parts_us(together);
+  const Operation& op = operation(transfer.sender);
+  // A ring sends between the same views again and again.
+  const LongerKey key{std::uint64_t{sender.parts[only.send_part].view} << 32 | transfer.sender.rank,
+                      std::uint64_t{receiver.parts[only.receive_part].view} << 32 | transfer.receiver.rank,
+                      std::uint64_t{op.group} << 8 | static_cast<std::uint64_t>(op.transport)};
+  const auto [at, is_new] = longer_us_.try_emplace(key, 0);
+  if (is_new) at->second = longer_in_parts_us(together);
+  return at->second;
+}
+
+double Engine::longer_in_parts_us(const Together& together) {
+  const Transfer& transfer = together.transfer;
+  const RankPlan &sender = plan_.ranks[transfer.sender.rank], &receiver = plan_.ranks[transfer.receiver.rank];
   std::vector<MessagePart> parts;
   for (std::uint32_t i = together.first, n = 0; n < transfer.parts; i = next_match_[i], ++n)
     parts.push_back({&sender, &sender.views[sender.parts[matched_[i].send_part].view], &receiver,

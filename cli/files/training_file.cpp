@@ -16,9 +16,10 @@ constexpr std::int64_t most_tokens = std::int64_t{1} << 31;
 constexpr std::int64_t most_tokens_per_step = std::int64_t{1} << 40;
 
 // Keys that say something of the backward or of the optimizer.
-constexpr std::array training_only{
-    "recompute", "gradient_dtype", "master_dtype",        "optimizer",         "optimizer_dtype",
-    "lora_rank", "loss_chunks",    "offload_checkpoints", "offload_optimizer", "tokens_per_step"};
+constexpr std::array training_only{"recompute",         "gradient_dtype",      "master_dtype",
+                                   "optimizer",         "optimizer_dtype",     "lora_rank",
+                                   "loss_chunks",       "feed_forward_chunks", "offload_checkpoints",
+                                   "offload_optimizer", "offload_parameters",  "tokens_per_step"};
 
 std::int64_t count(const Table& table, const char* key, std::int64_t low, std::int64_t high,
                    std::int64_t otherwise) {
@@ -179,6 +180,10 @@ const std::vector<std::string>& training_keys() {
                                              "loss_chunks",
                                              "offload_checkpoints",
                                              "offload_optimizer",
+                                             "offload_parameters",
+                                             "overlap_tensor",
+                                             "fused_kernels",
+                                             "feed_forward_chunks",
                                              "host_bytes"};
   return keys;
 }
@@ -212,6 +217,13 @@ Training read_training(const Table& table) {
   training.loss_chunks = count(table, "loss_chunks", 1, 1 << 20, 1);
   training.offload_checkpoints = table.flag("offload_checkpoints", false);
   training.offload_optimizer = table.flag("offload_optimizer", false);
+  training.offload_parameters = table.flag("offload_parameters", false);
+  if (training.offload_parameters && training.zero != 3)
+    table.fail("offload_parameters",
+               "goes with zero = 3 alone, which gathers the weights of a layer at a time");
+  training.overlap_tensor = table.flag("overlap_tensor", true);
+  training.fused_kernels = table.flag("fused_kernels", true);
+  training.feed_forward_chunks = count(table, "feed_forward_chunks", 1, 1 << 20, 1);
   if (table.has("host_bytes")) {
     training.host_bytes = table.whole("host_bytes", Quantity::bytes);
     if (training.host_bytes < 1)
@@ -254,11 +266,13 @@ void require_legal(const Table& table, const Training& training, const Model& mo
     const std::string why = degree > 0 ? why_illegal(key, degree, model) : "";
     if (!why.empty()) table.fail(key, why);
   }
-  if (training.pp > 0 && training.pp * training.pipeline_chunks > model.layer_count())
+  // Embedding and head may count as a layer each: 126 layers go over 16 stages of 8 chunks.
+  const std::int64_t parts = model.layer_count() + 2;
+  if (training.pp > 0 && training.pipeline_chunks > 1 && training.pp * training.pipeline_chunks > parts)
     table.fail("pipeline_chunks",
                "pp x pipeline_chunks = " + std::to_string(training.pp * training.pipeline_chunks) +
-                   " is more than the " + std::to_string(model.layer_count()) + " layers; legal: from 1 to " +
-                   std::to_string(model.layer_count() / training.pp));
+                   " is more than the " + std::to_string(model.layer_count()) +
+                   " layers, embedding and head; legal: from 1 to " + std::to_string(parts / training.pp));
 }
 
 }  // namespace cplab

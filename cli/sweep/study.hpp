@@ -30,12 +30,13 @@
 #include "cli/files/toml_table.hpp"
 #include "cli/sweep/expression.hpp"
 #include "report/results.hpp"
+#include "report/sweep.hpp"
 
 namespace cplab {
 
 // One value of one key: as results say it, and as --set KEY=VALUE says it.
 struct StudyValue {
-  SettingValue value;
+  SweepValue value;
   std::string set;
 };
 

@@ -9,7 +9,7 @@ namespace cplab {
 
 namespace {
 
-Expression::Value value_for_constraint(const SettingValue& value) {
+Expression::Value value_for_constraint(const SweepValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return value_of_text(*text);
   if (const auto* flag = std::get_if<bool>(&value)) return *flag;
   if (const auto* count = std::get_if<std::int64_t>(&value)) return static_cast<double>(*count);

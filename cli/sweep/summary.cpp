@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t most_rows = 10, most_reasons = 12, most_notes = 8;
 
-std::string value_text(const SettingValue& value) {
+std::string value_text(const SweepValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* count = std::get_if<std::int64_t>(&value)) return std::to_string(*count);

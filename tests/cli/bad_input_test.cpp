@@ -113,6 +113,7 @@ const std::vector<Bad>& bad_lines() {
       {14, "kv_slots = [2]", 14, "schedule.kv_slots", "an integer or a word"},
       {14, "merge = \"deferred\"\nout_slots = 2", 15, "schedule.out_slots", "\"all\""},
       {14, "kv_slots = 2\n[simulate]\ncollective_model = \"fast\"", 16, "simulate.collective_model", "curve"},
+      {14, "kv_slots = 2\n[simulate]\nengine = \"ns3\"", 16, "simulate.engine", "simgrid"},
       {14, "kv_slots = 2\n[simulate]\ncuda_graph = 1", 16, "simulate.cuda_graph", "true or false"},
       {14, "kv_slots = 2\n[simulate]\nrun_ahead = 0", 16, "simulate.run_ahead", "from 1 to"},
       {14, "kv_slots = 2\n[simulate]\nrunahead = 1", 16, "simulate.runahead", "run_ahead"},

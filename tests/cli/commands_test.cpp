@@ -224,6 +224,21 @@ TEST_CASE("simulate as JSON") {
              {"id", "rank", "lane", "kind", "start_s", "end_s", "wait_s", "bytes", "flops", "origin"});
 }
 
+TEST_CASE("simulate by either flow engine: the same, and the result names the one that was asked for") {
+  const auto by = [](const char* engine) {
+    return result_of({"simulate", some_scenario, "--set", std::string("simulate.engine=") + engine});
+  };
+  const json automatic = by("auto"), native = by("native"), reference = by("simgrid");
+  CHECK(automatic == result_of({"simulate", some_scenario, "--set", "simulate.engine=auto"}));
+  CHECK_FALSE(automatic.at("scenario").at("simulate").contains("engine"));
+  CHECK(native.at("scenario").at("simulate").at("engine") == "native");
+  CHECK(reference.at("scenario").at("simulate").at("engine") == "simgrid");
+  CHECK(automatic.at("time_s") == native.at("time_s"));
+  CHECK(reference.at("time_s").get<double>() ==
+        doctest::Approx(native.at("time_s").get<double>()).epsilon(1e-9));
+  CHECK(run_cplab({"simulate", some_scenario, "--set", "simulate.engine=ns3"}).code == 2);
+}
+
 TEST_CASE("simulate: strict, traces, hardware and --set hardware.*") {
   const TemporaryFolder folder;
   const ProgramResult strict = run_cplab({"simulate", some_scenario, "--strict"});

@@ -4,7 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "tests/sim/hand_plan.hpp"
 
@@ -208,6 +212,59 @@ TEST_CASE("an empty plan takes no time") {
   HandPlan p(2);
   const Hardware hardware = hand_machine(2);
   CHECK(simulate(p.plan, hardware, {}, given_cost(hardware)).time_s == 0);
+}
+
+TEST_CASE("simulations in two threads are those of one thread") {
+  const HandPlan one = uneven_ring(8, 12), other = uneven_ring(6, 20);
+  const Hardware hardware = slow_host(8);
+  const Simulation first = simulate(one.plan, hardware, {}, given_cost(hardware)),
+                   second = simulate(other.plan, hardware, {}, given_cost(hardware));
+  for (int n = 0; n < 5; ++n) {
+    Simulation beside;
+    std::thread thread([&] { beside = simulate(other.plan, hardware, {}, given_cost(hardware)); });
+    const Simulation here = simulate(one.plan, hardware, {}, given_cost(hardware));
+    thread.join();
+    CHECK(same_bits(here.timeline, first.timeline));
+    CHECK(same_bits(beside.timeline, second.timeline));
+  }
+}
+
+TEST_CASE("both flow engines say the same of a ring of uneven kernels, and so do their sums") {
+  const HandPlan p = uneven_ring(8, 12);
+  const Hardware hardware = slow_host(8);
+  SimulateOptions options;
+  options.engine = FlowEngineChoice::simgrid;
+  const Simulation reference = simulate(p.plan, hardware, options, given_cost(hardware));
+  options.engine = FlowEngineChoice::native;
+  const Simulation native = simulate(p.plan, hardware, options, given_cost(hardware));
+  CHECK(near(native.time_s, reference.time_s));
+  CHECK(near(native.low_s, reference.low_s));
+  CHECK(near(native.high_s, reference.high_s));
+  CHECK(near(native.critical_use.communication, reference.critical_use.communication));
+  for (std::size_t r = 0; r < p.plan.ranks.size(); ++r) {
+    for (std::size_t i = 0; i < native.timeline.ranks[r].size(); ++i) {
+      CHECK(near(native.timeline.ranks[r][i].start_s, reference.timeline.ranks[r][i].start_s));
+      CHECK(near(native.timeline.ranks[r][i].end_s, reference.timeline.ranks[r][i].end_s));
+    }
+  }
+}
+
+TEST_CASE("by either flow engine progress grows and ends with all operations") {
+  const HandPlan p = uneven_ring(8, 200);  // 3200 operations
+  const Hardware hardware = slow_host(8);
+  for (const FlowEngineChoice engine : {FlowEngineChoice::native, FlowEngineChoice::simgrid}) {
+    std::vector<std::int64_t> told;
+    SimulateOptions options;
+    options.engine = engine;
+    options.progress = [&](std::int64_t done, std::int64_t all) {
+      CHECK(all == 3200);
+      told.push_back(done);
+    };
+    (void)simulate(p.plan, hardware, options, given_cost(hardware));
+    REQUIRE_FALSE(told.empty());
+    CHECK(std::is_sorted(told.begin(), told.end()));
+    CHECK(told.back() == 3200);
+  }
 }
 
 }  // namespace cplab

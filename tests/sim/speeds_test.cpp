@@ -4,7 +4,10 @@
 
 #include <string>
 
+#include "algorithms/core/build.hpp"
 #include "cli/files/hardware_file.hpp"
+#include "cli/files/scenario_file.hpp"
+#include "cli/session.hpp"
 #include "sim/simulate.hpp"
 #include "tests/sim/hand_plan.hpp"
 
@@ -131,6 +134,43 @@ TEST_CASE("attention at another peak: its launch stays") {
   CHECK(near(attend_us(100e12), 100));
   CHECK(near(attend_us(200e12), 51));
   CHECK(near(attend_us(50e12), 198));
+}
+
+TEST_CASE(
+    "on every machine of nodes: twice a speed never slows, half never speeds up, and what binds moves") {
+  for (const char* machine : {"h100x64", "h200x64", "h800x8", "a100x8", "b200x8", "mi300x8"}) {
+    CAPTURE(machine);
+    const std::string path = std::string(CPLAB_TEST_SCENARIOS "/hardware/") + machine + ".toml";
+    const Hardware base = read_hardware(path);
+    const ScenarioFile file =
+        read_scenario("ring", {"problem.sequence=32K", "problem.heads=8", "problem.kv_heads=8",
+                               "parallel.ranks=16", "schedule.overlap=false", "hardware.file=" + path});
+    const Plan plan = build_plan(on_machine(file));
+    const auto time_s = [&](const std::string& key, double value) {
+      return simulate(plan, read_hardware(path, {{key, std::to_string(value)}})).time_s;
+    };
+    const double base_s = simulate(plan, base).time_s;
+    const auto both_ways = [&](const std::string& key, double value, bool binds) {
+      CAPTURE(key);
+      const double faster_s = time_s(key, 2 * value), slower_s = time_s(key, value / 2);
+      CHECK(faster_s <= base_s * (1 + relative));
+      CHECK(slower_s >= base_s * (1 - relative));
+      if (!binds) return;
+      CHECK(faster_s < base_s * (1 - 1e-4));
+      CHECK(slower_s > base_s * (1 + 1e-4));
+    };
+    both_ways("node.link_bytes_s", base.node.link_bytes_s, true);
+    both_ways("network.nic_bytes_s", base.network.nic_bytes_s, true);
+    both_ways("gpu.copy_bytes_s", base.gpu.copy_bytes_s, true);
+    both_ways("gpu.peak_flops.bf16", base.gpu.peak("bf16"), true);
+    CHECK(near(time_s("gpu.peak_flops.bf16", base.gpu.peak("bf16")), base_s));
+    // A flat ring has one flow out of a node, which has a whole NIC; two NICs a GPU carry it twice as fast.
+    const auto with_nics = [&](int nics) {
+      return simulate(plan, read_hardware(path, {{"network.nics", std::to_string(nics)}})).time_s;
+    };
+    CHECK(near(with_nics(base.network.nics / 2), base_s));
+    CHECK(with_nics(2 * base.network.nics) < base_s * (1 - 1e-4));
+  }
 }
 
 }  // namespace cplab

@@ -81,6 +81,13 @@ TEST_CASE("settings of the GPU that change kernels, or no time, say so") {
   CHECK(says(idle, {"peak_flops", "changes no time", "bound by the peak of that dtype"}));
 }
 
+TEST_CASE("a straggler slows the ring that it is in") {
+  const Json slow = simulated(trial("21-straggler.toml"), {});
+  const Json even = simulated(trial("21-straggler.toml"), {"simulate.slow=[]"});
+  CHECK(slow.at("time_s") > even.at("time_s"));
+  CHECK(slow.at("scenario").at("simulate").at("slow")[0].at("compute") == 0.8);
+}
+
 TEST_CASE("a few tokens: no kernel without a launch, and files of one kind of machine do not contradict") {
   for (const char* input : {"06-launch-floor.toml", "26-tiny.toml"}) {
     const Json assumed = simulated(trial(input), {"hardware.file=h100x8"});

@@ -59,6 +59,7 @@ TEST_CASE("scenario defaults") {
   CHECK_FALSE(file.simulate.stepwise);
   CHECK_FALSE(file.simulate.cuda_graph);
   CHECK(file.simulate.run_ahead == 0);
+  CHECK(file.simulate.engine == FlowEngineChoice::automatic);
   CHECK(file.hardware.empty());
 }
 
@@ -92,6 +93,7 @@ compute_lanes = 1
 collective_model = "stepwise"
 cuda_graph = true
 run_ahead = 12
+engine = "simgrid"
 )");
   const Problem& problem = file.scenario.problem;
   CHECK(problem.packed);
@@ -113,6 +115,7 @@ run_ahead = 12
   CHECK(file.simulate.stepwise);
   CHECK(file.simulate.cuda_graph);
   CHECK(file.simulate.run_ahead == 12);
+  CHECK(file.simulate.engine == FlowEngineChoice::simgrid);
 }
 
 TEST_CASE("scenario --set changes and adds keys") {
