@@ -177,17 +177,29 @@ LayerTimes layer_times(const MeanLayer& layer, Recompute recompute, bool trains)
   return times;
 }
 
+// Time that grows and shrinks with what kernels compute.
+void add_beside_kernels(ResourceSeconds& path, double seconds) {
+  ResourceSeconds kernels;
+  for (const Resource each : {Resource::attention, Resource::products, Resource::memory})
+    kernels.add(each, path.of(each));
+  if (kernels.total() > 0)
+    path.add(kernels, seconds / kernels.total());
+  else
+    path.add(Resource::launches, seconds);
+}
+
 }  // namespace
 
 // What no kernel takes, in proportion to what kernels compute.
 void StepModel::add_gaps(Stage& stage, Recompute recompute, bool trains) {
   const auto computing = [](const WorkSeconds& work) { return work.products.total() + work.moves.total(); };
+  if (model_.hidden == 0) return;  // one attention layer, whose plan has its launches
   const LayerWork& work = stage.layer.work;
   const double heads = stage.has_head ? 1 : 0;
   const double forward_s = computing(work.forward) + stage.layer.attention_forward.total();
   const double gaps_s = fitted.gaps * (stage.layers * forward_s + heads * computing(stage.head.forward));
   stage.forward_s += gaps_s;
-  stage.forward_path.add(Resource::launches, gaps_s);
+  add_beside_kernels(stage.forward_path, gaps_s);
   stage.gaps_s = gaps_s;
   if (!trains) return;
   double backward_s = computing(work.backward) + stage.layer.attention_backward.total();
@@ -195,7 +207,7 @@ void StepModel::add_gaps(Stage& stage, Recompute recompute, bool trains) {
   if (recompute == Recompute::full) backward_s += forward_s;
   const double back_s = fitted.gaps * (stage.layers * backward_s + heads * computing(stage.head.backward));
   stage.backward_s += back_s;
-  stage.backward_path.add(Resource::launches, back_s);
+  add_beside_kernels(stage.backward_path, back_s);
   stage.gaps_s += back_s;
 }
 
