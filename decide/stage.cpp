@@ -193,7 +193,6 @@ void add_beside_kernels(ResourceSeconds& path, double seconds) {
 // What no kernel takes, in proportion to what kernels compute.
 void StepModel::add_gaps(Stage& stage, Recompute recompute, bool trains) {
   const auto computing = [](const WorkSeconds& work) { return work.products.total() + work.moves.total(); };
-  if (model_.hidden == 0) return;  // one attention layer, whose plan has its launches
   const LayerWork& work = stage.layer.work;
   const double heads = stage.has_head ? 1 : 0;
   const double forward_s = computing(work.forward) + stage.layer.attention_forward.total();
@@ -251,7 +250,8 @@ StepModel::Stage StepModel::stage_of(const ModelLayout& layout, bool least) {
   stage.backward_path.add(stage.head.backward.tensor_path, heads * ways);
   stage.attention_path.add(layer.forward_path, stage.layers);
   stage.attention_path.add(layer.backward_path, stage.layers);
-  add_gaps(stage, layout.recompute, trains);
+  // The plan of one attention layer alone has its launches.
+  if (model_.hidden > 0) add_gaps(stage, layout.recompute, trains);
   stage.spread_s *= stage.layers;
   stage.memory = layer_memory(layer, trains ? layout.recompute : Recompute::full);
   return stage;
