@@ -52,11 +52,11 @@ void StepModel::add_exchanges(const ModelLayout& layout, const Stage& stage, Ste
   const GroupShape dense{dense_shards(layout), layout.tp},
       experts{expert_shards(layout), layout.ep * layout.etp};
   const auto both = [&](double dense_bytes, double expert_bytes) {
-    const Estimate one = rates_.gather(dense, dense_bytes), more = rates_.gather(experts, expert_bytes);
+    const WireTime one = rates_.gather(dense, dense_bytes), more = rates_.gather(experts, expert_bytes);
     Moved moved{
         one.seconds + more.seconds, more.seconds > 0 ? worst(one.origin, more.origin) : one.origin, {}};
-    moved.path.add(rates_.carrier(dense), one.seconds);
-    moved.path.add(rates_.carrier(experts), more.seconds);
+    one.add_to(moved.path);
+    more.add_to(moved.path);
     return moved;
   };
   const Moved weights =
@@ -89,23 +89,23 @@ void StepModel::add_exchanges(const ModelLayout& layout, const Stage& stage, Ste
   if (layout.pp > 1) {
     const double bytes =
         tokens_of_rank(training_, layout) / as_double(layout.tp) * as_double(model_.hidden) * 2;
-    const Estimate hop = rates_.send(layout.tp * layout.cp * layout.dp, bytes);
+    const WireTime hop = rates_.send(layout.tp * layout.cp * layout.dp, bytes);
     const double chunks = as_double(layout.pipeline_chunks), ways = trains ? 2 : 1;
     terms.add("pipeline bubble", TermKind::wait,
               as_double(layout.pp - 1) / chunks * (stage.forward_s + stage.backward_s), Origin::interpolated);
     path.add(stage.forward_path, as_double(layout.pp - 1) / chunks);
     path.add(stage.backward_path, as_double(layout.pp - 1) / chunks);
-    const double hops_s = ways * hop.seconds * (as_double(layout.pp - 1) + (chunks > 1 ? m : 0));
-    terms.add("pipeline transfers", TermKind::transfer, hops_s, hop.origin);
-    path.add(rates_.carrier({2, layout.tp * layout.cp * layout.dp}), hops_s);
+    const double hops = ways * (as_double(layout.pp - 1) + (chunks > 1 ? m : 0));
+    terms.add("pipeline transfers", TermKind::transfer, hops * hop.seconds, hop.origin);
+    hop.add_to(path, hops);
   }
   if (stage.redistributions > 0) {
     const double bytes =
         tokens_of_rank(training_, layout) * as_double(model_.hidden) * 2 / as_double(layout.tp);
-    const Estimate one = rates_.all_to_all({layout.cp, layout.tp}, bytes);
-    const double moved_s = m * one.seconds * stage.redistributions / as_double(layout.pp);
-    terms.add("redistribution", TermKind::transfer, moved_s, one.origin);
-    path.add(rates_.carrier({layout.cp, layout.tp}), moved_s);
+    const WireTime one = rates_.all_to_all({layout.cp, layout.tp}, bytes);
+    const double times = m * stage.redistributions / as_double(layout.pp);
+    terms.add("redistribution", TermKind::transfer, times * one.seconds, one.origin);
+    one.add_to(path, times);
   }
   if (stage.spread_s > 0 && layout.dp > 1 && !training_.balanced) {
     const double longer_s = stage.spread_s * std::sqrt(m) * longest_of(layout.dp);

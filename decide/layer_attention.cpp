@@ -70,6 +70,26 @@ std::string text_of(const Schedule& schedule) {
   return text;
 }
 
+// The chain that ends last, by what it uses. What moves is dealt to links, NICs and start-ups as in the
+// largest parts of the chain; of a chain without any to `carrier`.
+ResourceSeconds path_of(const Simulation& simulation, Resource carrier) {
+  const UseSeconds& use = simulation.critical_use;
+  ResourceSeconds path, moves;
+  path.add(Resource::attention, use.attention);
+  path.add(Resource::memory, use.other_kernels);
+  path.add(Resource::launches, use.host);
+  for (const ChainPart& part : simulation.critical_parts.all()) {
+    if (part.resource == ChainResource::link) moves.add(Resource::links, part.seconds);
+    if (part.resource == ChainResource::nic) moves.add(Resource::nics, part.seconds);
+    if (part.resource == ChainResource::startup) moves.add(Resource::launches, part.seconds);
+  }
+  if (moves.total() > 0)
+    path.add(moves, use.communication / moves.total());
+  else
+    path.add(carrier, use.communication);
+  return path;
+}
+
 }  // namespace
 
 std::string foreign_form(const AttentionKind& kind) {
@@ -190,12 +210,9 @@ AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const Atten
     cost.sent_bytes = std::max(cost.sent_bytes, rank.sent_bytes);
   }
   cost.origins = simulation.critical;
-  const UseSeconds& use = simulation.critical_use;
-  const double times = use.total() > 0 ? (cost.forward_s + cost.backward_s) / use.total() : 0;
-  cost.critical.add(Resource::attention, times * use.attention);
-  cost.critical.add(Resource::memory, times * use.other_kernels);
-  cost.critical.add(carrier_of(of), times * use.communication);
-  cost.critical.add(Resource::launches, times * use.host);
+  const double times = (cost.forward_s + cost.backward_s) / simulation.critical_use.total();
+  cost.critical.add(
+      path_of(simulation, of.tp * of.cp > hardware_.node.gpus ? Resource::nics : Resource::links), times);
   cost.formula = foreign_form(model_.attention[of.kind]);
   if (!cost.formula.empty()) {
     cost.origins.raise(Origin::assumed);
@@ -203,11 +220,6 @@ AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const Atten
     cost.high = std::max(cost.high, 1.25);
   }
   return cost;
-}
-
-// What the exchanges of the case's group go through: the NICs where the group spans nodes.
-Resource LayerAttention::carrier_of(const AttentionCase& of) const {
-  return of.tp * of.cp > hardware_.node.gpus ? Resource::nics : Resource::links;
 }
 
 // The delta rule and linear attention in chunks of C = 64 tokens, per value head: within a chunk q k^T, k
@@ -237,11 +249,12 @@ AttentionCost LayerAttention::delta_rule(const AttentionCase& of) const {
                     cost.forward_s + cost.backward_s);
   if (of.cp > 1) {
     const double steps = std::ceil(std::log2(static_cast<double>(of.cp)));
-    const double step_s =
-        rates.send(of.cp * of.tp > hardware_.node.gpus ? hardware_.node.gpus : of.tp, state_bytes).seconds;
-    cost.exposed_transfer_s = (of.backward ? 2 : 1) * steps * step_s;
-    cost.critical.add(carrier_of(of), cost.exposed_transfer_s);
-    cost.sent_bytes = static_cast<std::int64_t>((of.backward ? 2 : 1) * steps * state_bytes);
+    const WireTime step =
+        rates.send(of.cp * of.tp > hardware_.node.gpus ? hardware_.node.gpus : of.tp, state_bytes);
+    const double step_s = step.seconds, ways = of.backward ? 2 : 1;
+    cost.exposed_transfer_s = ways * steps * step_s;
+    step.add_to(cost.critical, ways * steps);
+    cost.sent_bytes = static_cast<std::int64_t>(ways * steps * state_bytes);
     cost.forward_s += steps * step_s;
     if (of.backward) cost.backward_s += steps * step_s;
   }
@@ -275,10 +288,11 @@ AttentionCost LayerAttention::tree_decode(const AttentionCase& of) const {
     const double partial = rows * static_cast<double>(share_of(kind.heads, of.tp)) *
                            (static_cast<double>(kind.value_size) + 1) * 4;
     const std::int64_t far = of.cp * of.tp > hardware_.node.gpus ? hardware_.node.gpus : of.tp;
-    cost.exposed_transfer_s =
-        std::ceil(std::log2(static_cast<double>(of.cp))) * rates.send(far, partial).seconds;
+    const WireTime step = rates.send(far, partial);
+    const double steps = std::ceil(std::log2(static_cast<double>(of.cp)));
+    cost.exposed_transfer_s = steps * step.seconds;
     cost.forward_s += cost.exposed_transfer_s;
-    cost.critical.add(carrier_of(of), cost.exposed_transfer_s);
+    step.add_to(cost.critical, steps);
   }
   cost.origins.add(Origin::assumed, cost.forward_s);
   cost.low = band(Origin::assumed).low;

@@ -79,7 +79,6 @@ class LayerAttention {
  private:
   using Key = std::tuple<AttentionCase, std::string, std::string, std::string>;
   const Hardware& machine(std::int64_t tp) const;
-  Resource carrier_of(const AttentionCase&) const;
   AttentionCost simulate_case(const AttentionCase&, const AttentionChoice&) const;
   AttentionCost delta_rule(const AttentionCase&) const;
   AttentionCost tree_decode(const AttentionCase&) const;

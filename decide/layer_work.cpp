@@ -57,18 +57,19 @@ class Work {
   // Gathers the rows of a projection's input over the tp ranks, and scatters the sums of the one behind it.
   void tensor_exchange(double rows, double width, bool gathers_again) {
     if (layout_.tp == 1) return;
-    const Estimate one = rates_.gather({layout_.tp, 1}, rows * width * activation_bytes);
+    const WireTime one = rates_.gather({layout_.tp, 1}, rows * width * activation_bytes);
     const int backward = gathers_again ? 3 : 2;
-    for (int i = 0; i < 2; ++i) add(work_.forward.tensor_exchange, one);
-    for (int i = 0; i < backward; ++i) add(work_.backward.tensor_exchange, one);
-    for (int i = 0; i < 2; ++i) add(work_.again.tensor_exchange, one);
+    for (int i = 0; i < 2; ++i) add_wire(work_.forward.tensor_exchange, work_.forward.tensor_path, one);
+    for (int i = 0; i < backward; ++i)
+      add_wire(work_.backward.tensor_exchange, work_.backward.tensor_path, one);
+    for (int i = 0; i < 2; ++i) add_wire(work_.again.tensor_exchange, work_.again.tensor_path, one);
   }
   void expert_exchange(double rows, double width) {
     if (layout_.ep == 1) return;
-    const Estimate one = rates_.all_to_all({layout_.ep, layout_.etp}, rows * width * activation_bytes);
-    for (int i = 0; i < 2; ++i) add(work_.forward.expert_exchange, one);
-    for (int i = 0; i < 2; ++i) add(work_.backward.expert_exchange, one);
-    for (int i = 0; i < 2; ++i) add(work_.again.expert_exchange, one);
+    const WireTime one = rates_.all_to_all({layout_.ep, layout_.etp}, rows * width * activation_bytes);
+    for (int i = 0; i < 2; ++i) add_wire(work_.forward.expert_exchange, work_.forward.path, one);
+    for (int i = 0; i < 2; ++i) add_wire(work_.backward.expert_exchange, work_.backward.path, one);
+    for (int i = 0; i < 2; ++i) add_wire(work_.again.expert_exchange, work_.again.path, one);
   }
 
  private:
@@ -77,11 +78,15 @@ class Work {
   }
   static void add_product(WorkSeconds& sum, const KernelTime& time) {
     add(sum.products, time);
-    sum.kernels.add(time.bound, time.seconds);
+    sum.path.add(time.bound, time.seconds);
+  }
+  static void add_wire(OriginSeconds& exchange, ResourceSeconds& path, const WireTime& time) {
+    add(exchange, time);
+    time.add_to(path);
   }
   static void add_move(WorkSeconds& sum, const KernelTime& time) {
     add(sum.moves, time);
-    sum.kernels.add(time.bound, time.seconds);
+    sum.path.add(time.bound, time.seconds);
   }
 
   // Narrow products take operands that a kernel has made narrow, along rows and along columns: x forward, the
@@ -231,17 +236,20 @@ void feed_forward_part(Work& work, LayerWork& sums, const Model& model, const Fe
 
 // What is left of an exchange that is cut into tp parts, each beside the product of the part before: the
 // first part, or what the products are too short for.
-void hide_exchange(OriginSeconds& exchange, const OriginSeconds& products, std::int64_t tp) {
+void hide_exchange(WorkSeconds& work, const OriginSeconds& products, std::int64_t tp) {
+  OriginSeconds& exchange = work.tensor_exchange;
   const double all_s = exchange.total(), parts = static_cast<double>(tp);
   if (tp == 1 || all_s <= 0) return;
   const double left_s = std::max(all_s / parts, all_s - products.total() * (parts - 1) / parts);
   for (double& seconds : exchange.seconds) seconds *= left_s / all_s;
+  for (double& seconds : work.tensor_path.seconds) seconds *= left_s / all_s;
 }
 
 }  // namespace
 
 void WorkSeconds::add(const WorkSeconds& other, double times) {
-  kernels.add(other.kernels, times);
+  path.add(other.path, times);
+  tensor_path.add(other.tensor_path, times);
   for (std::size_t i = 0; i < 4; ++i) {
     products.seconds[i] += times * other.products.seconds[i];
     moves.seconds[i] += times * other.moves.seconds[i];
@@ -254,15 +262,16 @@ LayerWork layer_work(const Model& model, const AttentionKind& attention, const F
                      const Training& training, const ModelLayout& layout, const MachineRates& rates,
                      double tokens) {
   LayerWork sums;
+  if (model.hidden == 0) return sums;  // one attention layer, with nothing around it
   Work work(sums, training, layout, rates);
   attention_part(work, sums, model, attention, layout, tokens);
   const std::int64_t before_bytes = sums.saved_none_bytes;
   feed_forward_part(work, sums, model, feed_forward, training, layout, tokens);
   sums.feed_forward_bytes = sums.saved_none_bytes - before_bytes;
   if (training.overlap_tensor) {
-    hide_exchange(sums.forward.tensor_exchange, sums.forward.products, layout.tp);
-    hide_exchange(sums.backward.tensor_exchange, sums.backward.products, layout.tp);
-    hide_exchange(sums.again.tensor_exchange, sums.forward.products, layout.tp);
+    hide_exchange(sums.forward, sums.forward.products, layout.tp);
+    hide_exchange(sums.backward, sums.backward.products, layout.tp);
+    hide_exchange(sums.again, sums.forward.products, layout.tp);
   }
   return sums;
 }

@@ -13,7 +13,8 @@ namespace cplab {
 // Seconds by what they are spent on.
 struct WorkSeconds {
   OriginSeconds products, moves, tensor_exchange, expert_exchange;
-  ResourceSeconds kernels;  // products and moves by what bounds them
+  ResourceSeconds path;         // all but tensor_exchange, by what bounds them
+  ResourceSeconds tensor_path;  // tensor_exchange
   void add(const WorkSeconds&, double times = 1);
   double total() const {
     return products.total() + moves.total() + tensor_exchange.total() + expert_exchange.total();

@@ -11,7 +11,7 @@ namespace cplab {
 
 namespace {
 
-constexpr double tile_rows = 128, tile_columns = 256;
+constexpr double tile_rows = 128, tile_columns = 256, least_tile_rows = 16;
 // Groups of few rows: each begins and ends its tiles anew, as if it had so many rows more, and so many more
 // to sum over. Least error over the 108 grouped products of 8 x B200 that SimuMax 1.2 publishes
 // (configs/system/b200_bf16_ceperm.json): 16 % in the mean, 47 % without.
@@ -41,8 +41,11 @@ double MachineRates::peak_flops(std::string_view dtype) const {
 // Of the time of a product the share in which its multiprocessors have a tile: partial last waves and short
 // products leave some without.
 double MachineRates::waves_share(double m, double n, double groups) const {
-  const double tiles = std::ceil(m / tile_rows) * std::ceil(n / tile_columns) * groups;
-  const double computed = tiles * tile_rows * tile_columns / (m * n * groups);
+  // Libraries have kernels for few rows, from a row of tensor cores on; grouped ones have not.
+  double rows = groups > 1 ? tile_rows : least_tile_rows;
+  while (rows < tile_rows && rows < m) rows *= 2;
+  const double tiles = std::ceil(m / rows) * std::ceil(n / tile_columns) * groups;
+  const double computed = tiles * rows * tile_columns / (m * n * groups);
   const double waves = std::ceil(tiles / hardware_.gpu.sms);
   return tiles / (waves * hardware_.gpu.sms) / computed;
 }
@@ -106,9 +109,10 @@ Path MachineRates::path_of(GroupShape group) const {
   return group.size * group.stride <= hardware_.node.gpus ? Path::intra : Path::inter;
 }
 
-Estimate MachineRates::wire(OpKind kind, GroupShape group, double sent_bytes) const {
-  if (group.size <= 1 || sent_bytes <= 0) return {0, Origin::measured};
+WireTime MachineRates::wire(OpKind kind, GroupShape group, double sent_bytes) const {
+  if (group.size <= 1 || sent_bytes <= 0) return {{0, Origin::measured}, 0, Resource::links};
   const Path path = path_of(group);
+  const Resource carrier = path == Path::inter ? Resource::nics : Resource::links;
   const MessageUse use{.kind = kind,
                        .transport = Transport::nccl,
                        .path = path,
@@ -117,7 +121,9 @@ Estimate MachineRates::wire(OpKind kind, GroupShape group, double sent_bytes) co
   if (kind != OpKind::exchange && path == Path::intra) {
     const MessageChoice own = find_collective(hardware_, use);
     if (own.table != nullptr) {
-      return message_time(hardware_, *own.table, sent_bytes);
+      const Estimate time = message_time(hardware_, *own.table, sent_bytes);
+      const double startup = startup_s(*own.table, hardware_.curve_bytes_s(*own.table));
+      return {time, std::clamp(startup, 0.0, time.seconds), carrier};
     }
   }
   const MessageChoice flow = find_flow(hardware_, use);
@@ -144,25 +150,25 @@ Estimate MachineRates::wire(OpKind kind, GroupShape group, double sent_bytes) co
   const double starts = kind == OpKind::exchange ? 1 : std::ceil(std::log2(static_cast<double>(group.size)));
   const Origin origin = kind == OpKind::exchange ? worst(rate.origin, flow.origin_floor)
                                                  : worst(rate.origin, Origin::extrapolated);
-  return {starts * rate.startup_s + sent_bytes / bytes_s, origin};
+  return {{starts * rate.startup_s + sent_bytes / bytes_s, origin}, starts * rate.startup_s, carrier};
 }
 
-Estimate MachineRates::gather(GroupShape group, double bytes) const {
+WireTime MachineRates::gather(GroupShape group, double bytes) const {
   const auto size = static_cast<double>(group.size);
   return wire(OpKind::all_gather, group, bytes * (size - 1) / size);
 }
 
-Estimate MachineRates::all_reduce(GroupShape group, double bytes) const {
-  const Estimate half = gather(group, bytes);
-  return {2 * half.seconds, half.origin};
+WireTime MachineRates::all_reduce(GroupShape group, double bytes) const {
+  const WireTime half = gather(group, bytes);
+  return {{2 * half.seconds, half.origin}, 2 * half.startup_s, half.carrier};
 }
 
-Estimate MachineRates::all_to_all(GroupShape group, double bytes) const {
+WireTime MachineRates::all_to_all(GroupShape group, double bytes) const {
   const auto size = static_cast<double>(group.size);
   return wire(OpKind::all_to_all, group, bytes * (size - 1) / size);
 }
 
-Estimate MachineRates::send(std::int64_t stride, double bytes) const {
+WireTime MachineRates::send(std::int64_t stride, double bytes) const {
   return wire(OpKind::exchange, {2, stride}, bytes);
 }
 

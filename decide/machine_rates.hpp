@@ -20,6 +20,16 @@ struct KernelTime : Estimate {
   Resource bound = Resource::products;
 };
 
+// A message's time: before its bytes move, and what they go through.
+struct WireTime : Estimate {
+  double startup_s = 0;
+  Resource carrier = Resource::links;
+  void add_to(ResourceSeconds& path, double times = 1) const {
+    path.add(Resource::launches, times * startup_s);
+    path.add(carrier, times * (seconds - startup_s));
+  }
+};
+
 class MachineRates {
  public:
   // `hardware` must outlive it.
@@ -36,14 +46,14 @@ class MachineRates {
   // all_gather and reduce_scatter of a group: `bytes` is the whole (gathered) operand; (size - 1) / size of
   // it goes over the wire. A group that spans nodes has as many rings as it has members of a node, one
   // through the NICs of each.
-  Estimate gather(GroupShape, double bytes) const;
-  Estimate reduce(GroupShape group, double bytes) const { return gather(group, bytes); }
+  WireTime gather(GroupShape, double bytes) const;
+  WireTime reduce(GroupShape group, double bytes) const { return gather(group, bytes); }
   // reduce_scatter and all_gather behind it.
-  Estimate all_reduce(GroupShape, double bytes) const;
+  WireTime all_reduce(GroupShape, double bytes) const;
   // Each member has `bytes`, and sends (size - 1) / size of them, to each other member the same part.
-  Estimate all_to_all(GroupShape, double bytes) const;
+  WireTime all_to_all(GroupShape, double bytes) const;
   // To the neighbour `stride` GPUs further.
-  Estimate send(std::int64_t stride, double bytes) const;
+  WireTime send(std::int64_t stride, double bytes) const;
   // To or from the host's memory, all GPUs of a node at once.
   Estimate to_host(double bytes) const;
 
@@ -51,17 +61,13 @@ class MachineRates {
   // median over the file's [[gemm]] tables, else efficiency_of().
   Estimate gemm_efficiency(std::string_view dtype) const;
   double peak_flops(std::string_view dtype) const;
-  // What a group's exchange goes through: the NICs where the group spans nodes.
-  Resource carrier(GroupShape group) const {
-    return path_of(group) == Path::inter ? Resource::nics : Resource::links;
-  }
 
   const Hardware& hardware() const { return hardware_; }
 
  private:
   Path path_of(GroupShape) const;
   // What one member sends and what it can send a second, over the path of its group.
-  Estimate wire(OpKind, GroupShape, double sent_bytes) const;
+  WireTime wire(OpKind, GroupShape, double sent_bytes) const;
   double waves_share(double m, double n, double groups) const;
   double held_flops(std::string_view dtype, double share) const;
 

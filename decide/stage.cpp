@@ -147,39 +147,45 @@ LayerMemory layer_memory(const MeanLayer& layer, Recompute recompute) {
   return memory;
 }
 
-ResourceSeconds path_of(const WorkSeconds& work, const ModelLayout& layout, const MachineRates& rates) {
-  ResourceSeconds path = work.kernels;
-  path.add(rates.carrier({layout.tp, 1}), work.tensor_exchange.total());
-  path.add(rates.carrier({layout.ep, layout.etp}), work.expert_exchange.total());
-  return path;
-}
-
 // One layer, forward and backward.
 struct LayerTimes {
   double forward_s = 0, backward_s = 0;
   ResourceSeconds forward, backward;
 };
 
-LayerTimes layer_times(const MeanLayer& layer, const ModelLayout& layout, const MachineRates& rates,
-                       bool trains) {
+LayerTimes layer_times(const MeanLayer& layer, Recompute recompute, bool trains) {
   LayerTimes times;
   times.forward_s = layer.attention_forward.total() + layer.forward_exposed_s + layer.work.forward.total();
   times.forward = layer.forward_path;
-  times.forward.add(path_of(layer.work.forward, layout, rates));
+  times.forward.add(layer.work.forward.path);
+  times.forward.add(layer.work.forward.tensor_path);
   if (!trains) return times;
   const double exposed_s = layer.attention_exposed_transfer.total() + layer.attention_exposed_wait.total();
   times.backward_s =
       layer.attention_backward.total() + exposed_s - layer.forward_exposed_s + layer.work.backward.total();
   times.backward = layer.backward_path;
-  times.backward.add(path_of(layer.work.backward, layout, rates));
-  if (layout.recompute == Recompute::selective) {
+  times.backward.add(layer.work.backward.path);
+  times.backward.add(layer.work.backward.tensor_path);
+  if (recompute == Recompute::selective) {
     times.backward_s += layer.work.again.total();
-    times.backward.add(path_of(layer.work.again, layout, rates));
-  } else if (layout.recompute == Recompute::full) {
+    times.backward.add(layer.work.again.path);
+    times.backward.add(layer.work.again.tensor_path);
+  } else if (recompute == Recompute::full) {
     times.backward_s += times.forward_s;
     times.backward.add(times.forward);
   }
   return times;
+}
+
+// Time that grows and shrinks with what kernels compute.
+void add_beside_kernels(ResourceSeconds& path, double seconds) {
+  ResourceSeconds kernels;
+  for (const Resource each : {Resource::attention, Resource::products, Resource::memory})
+    kernels.add(each, path.of(each));
+  if (kernels.total() > 0)
+    path.add(kernels, seconds / kernels.total());
+  else
+    path.add(Resource::launches, seconds);
 }
 
 }  // namespace
@@ -192,7 +198,7 @@ void StepModel::add_gaps(Stage& stage, Recompute recompute, bool trains) {
   const double forward_s = computing(work.forward) + stage.layer.attention_forward.total();
   const double gaps_s = fitted.gaps * (stage.layers * forward_s + heads * computing(stage.head.forward));
   stage.forward_s += gaps_s;
-  stage.forward_path.add(Resource::launches, gaps_s);
+  add_beside_kernels(stage.forward_path, gaps_s);
   stage.gaps_s = gaps_s;
   if (!trains) return;
   double backward_s = computing(work.backward) + stage.layer.attention_backward.total();
@@ -200,7 +206,7 @@ void StepModel::add_gaps(Stage& stage, Recompute recompute, bool trains) {
   if (recompute == Recompute::full) backward_s += forward_s;
   const double back_s = fitted.gaps * (stage.layers * backward_s + heads * computing(stage.head.backward));
   stage.backward_s += back_s;
-  stage.backward_path.add(Resource::launches, back_s);
+  add_beside_kernels(stage.backward_path, back_s);
   stage.gaps_s += back_s;
 }
 
@@ -228,7 +234,7 @@ StepModel::Stage StepModel::stage_of(const ModelLayout& layout, bool least) {
   }
   stage.head = head_work(model_, training_, layout, rates_, tokens);
   const MeanLayer& layer = stage.layer;
-  const LayerTimes times = layer_times(layer, layout, rates_, trains);
+  const LayerTimes times = layer_times(layer, layout.recompute, trains);
   const double head_s = stage.head.forward.total() + (trains ? stage.head.backward.total() : 0);
   stage.layers = layers_of_slowest(model_.layer_count(), layout.pp, times.forward_s + times.backward_s,
                                    head_s, stage.has_head);
@@ -237,12 +243,15 @@ StepModel::Stage StepModel::stage_of(const ModelLayout& layout, bool least) {
   stage.forward_s = times.forward_s * stage.layers + heads * stage.head.forward.total();
   stage.backward_s = times.backward_s * stage.layers + heads * ways * stage.head.backward.total();
   stage.forward_path.add(times.forward, stage.layers);
-  stage.forward_path.add(path_of(stage.head.forward, layout, rates_), heads);
+  stage.forward_path.add(stage.head.forward.path, heads);
+  stage.forward_path.add(stage.head.forward.tensor_path, heads);
   stage.backward_path.add(times.backward, stage.layers);
-  stage.backward_path.add(path_of(stage.head.backward, layout, rates_), heads * ways);
+  stage.backward_path.add(stage.head.backward.path, heads * ways);
+  stage.backward_path.add(stage.head.backward.tensor_path, heads * ways);
   stage.attention_path.add(layer.forward_path, stage.layers);
   stage.attention_path.add(layer.backward_path, stage.layers);
-  add_gaps(stage, layout.recompute, trains);
+  // The plan of one attention layer alone has its launches.
+  if (model_.hidden > 0) add_gaps(stage, layout.recompute, trains);
   stage.spread_s *= stage.layers;
   stage.memory = layer_memory(layer, trains ? layout.recompute : Recompute::full);
   return stage;

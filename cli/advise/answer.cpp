@@ -39,7 +39,10 @@ std::vector<std::size_t> rows_to_show(const std::vector<Candidate>& candidates, 
 void prove(StepModel& steps, Answer& answer, double most_s, Progress& progress) {
   std::map<std::string, std::string> known;
   answer.proved.assign(answer.search.candidates.size(), "not checked");
+  for (std::size_t i = 0; i < answer.proved.size(); ++i)
+    if (!answer.search.candidates[i].step.formulas.empty()) answer.proved[i] = "not in the vocabulary";
   for (const std::size_t i : answer.shown) {
+    if (!answer.search.candidates[i].step.formulas.empty()) continue;
     const ModelLayout& layout = answer.search.candidates[i].layout;
     std::string key = std::to_string(layout.tp) + " " + std::to_string(layout.cp) + " " +
                       std::to_string(layout.micro_batch);

@@ -287,9 +287,8 @@ void restrict_space(SearchSpace& space, const std::string& option, const std::st
       } else if (key == "placement") {
         const PlacementInfo* placement = find_placement(value);
         if (placement == nullptr)
-          throw InputError(option + ": placement " + value + " is not known" +
-                           clause(meant_value("placement", value, names_of(placements()), Quotes::no)) +
-                           " See `cplab list placements`");
+          throw InputError(option + ": placement " + value + " is not known; legal: " +
+                           fmt::format("{}", fmt::join(names_of(placements()), " ")));
         space.placements.emplace_back(placement->name);
       } else {
         static const std::vector<std::string> keys{"tp",        "cp",          "pp",          "dp",

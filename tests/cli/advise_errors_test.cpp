@@ -47,7 +47,7 @@ TEST_CASE("advise: what is missing or not known is said with what is legal") {
            {small({"--over", "zero=4"}), {"0 1 2 3"}},
            {small({"--over", "recompute=some"}), {"none selective full"}},
            {small({"--over", "algorithm=rnig"}), {"did you mean ring"}},
-           {small({"--over", "placement=zagzig"}), {"did you mean zigzag"}},
+           {small({"--over", "placement=zagzig"}), {"legal: ", "zigzag"}},
            {small({"--over", "ep=8"}), {"ep 8", "legal: 1"}},
            {small({"--baseline", "fast"}), {"--baseline", "KEY=VALUE"}},
            {small({"--baseline", "tp=3"}), {"--baseline tp=3", "legal: 1 2 4 8"}},

@@ -117,6 +117,8 @@ TEST_CASE("what binds a step predicts what a tenth more of it brings") {
     try {
       now = StepModel(drawn.model, drawn.training, drawn.hardware).estimate(drawn.layout);
       binding = bindings_of(now).front();
+      // The least time of kernels and messages: no machine has another.
+      if (binding.resource == name(Resource::launches)) continue;
       then = StepModel(drawn.model, drawn.training,
                        with_faster(drawn.hardware, resource_named(binding.resource)))
                  .estimate(drawn.layout);
