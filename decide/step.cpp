@@ -6,9 +6,14 @@
 
 #include "decide/fitted.hpp"
 #include "decide/layer_work.hpp"
+#include "decide/step_stage.hpp"
 #include "sim/simulate.hpp"
 
 namespace cplab {
+
+using step_parts::add;
+using step_parts::as_double;
+using step_parts::scaled;
 
 namespace {
 
@@ -20,27 +25,6 @@ constexpr double noise = 0.03;
 // `fit` whose host is not what is measured (docs/17-whole-models.md) the worst is off by half of its
 // half-width.
 constexpr double step_of_terms = 0.5;
-
-double as_double(std::int64_t n) {
-  return static_cast<double>(n);
-}
-
-void add(OriginSeconds& sum, const OriginSeconds& more, double times = 1) {
-  for (std::size_t i = 0; i < 4; ++i) sum.seconds[i] += times * more.seconds[i];
-}
-
-OriginSeconds scaled(const OriginSeconds& of, double times) {
-  OriginSeconds result;
-  add(result, of, times);
-  return result;
-}
-
-double half_of(const OriginSeconds& origins) {
-  double half = 0;
-  for (const Origin origin : {Origin::measured, Origin::interpolated, Origin::extrapolated, Origin::assumed})
-    half += origins.of(origin) * (band(origin).high - 1);
-  return half;
-}
 
 // Layers of the stage that takes longest, where the last one has the head too. Frameworks cut evenly, or
 // count the embedding and the head as a layer each.
@@ -64,15 +48,6 @@ double layers_of_slowest(std::int64_t layers, std::int64_t pp, double layer_s, d
   return std::max(even, last);
 }
 
-// Mean of the layers of a model: work and what is kept.
-struct MeanLayer {
-  LayerWork work;
-  OriginSeconds attention_forward, attention_backward, attention_exposed_transfer, attention_exposed_wait;
-  double attention_half_s = 0, attention_flops = 0;
-  double attention_saved_bytes = 0;
-  std::int64_t attention_transient_bytes = 0;
-};
-
 // Pairs of query and key that a row of `tokens` in documents of `document` has, of a kind.
 double live_pairs(const AttentionKind& kind, std::int64_t tokens, std::int64_t document) {
   std::int64_t length = document > 0 ? std::min(document, tokens) : tokens;
@@ -91,19 +66,6 @@ double attention_flops(const AttentionKind& kind, std::int64_t tokens, std::int6
 }
 
 }  // namespace
-
-// Times of one micro-batch, forward and backward, through the slowest stage.
-struct StepModel::Stage {
-  MeanLayer layer;
-  HeadWork head;
-  double layers = 0;
-  bool has_head = true;
-  double redistributions = 0;  // in the whole model, forward and backward together
-  double forward_s = 0, backward_s = 0;
-  double spread_s = 0;  // standard deviation of a micro-batch's time over rows of different documents
-  std::vector<AttentionCost> attention;
-  LayerMemory memory;
-};
 
 std::vector<std::pair<std::int64_t, double>> documents_of(const Training& training) {
   if (training.lengths.empty()) return {{training.sequence, 1.0}};
@@ -286,25 +248,6 @@ StepModel::Stage StepModel::stage_of(const ModelLayout& layout, bool least) {
 
 namespace {
 
-class Terms {
- public:
-  explicit Terms(StepEstimate& step) : step_(step) {}
-  void add(std::string_view name, TermKind kind, const OriginSeconds& origins, double times = 1) {
-    put(name, kind, scaled(origins, times), times * half_of(origins));
-  }
-  void add(std::string_view name, TermKind kind, double seconds, Origin origin) {
-    OriginSeconds origins;
-    origins.add(origin, seconds);
-    put(name, kind, origins, half_of(origins));
-  }
-  void put(std::string_view name, TermKind kind, const OriginSeconds& origins, double half_s) {
-    if (origins.total() > 0) step_.terms.push_back({name, kind, origins, half_s});
-  }
-
- private:
-  StepEstimate& step_;
-};
-
 // Time, and a band in which the terms' errors are independent of each other.
 void sum_up(StepEstimate& step) {
   double squares = 0;
@@ -318,107 +261,7 @@ void sum_up(StepEstimate& step) {
   step.high_s = step.time_s + half;
 }
 
-// The expected longest of n independent sums beside their mean, in standard deviations (normal, n from 2 on).
-double longest_of(std::int64_t n) {
-  return n < 2 ? 0 : std::sqrt(2 * std::log(as_double(n))) * (1 - 0.4 / as_double(n));
-}
-
 }  // namespace
-
-// What weights, gradients and the pipeline add, beside what they hide behind.
-void StepModel::add_exchanges(const ModelLayout& layout, const Stage& stage, StepEstimate& step) const {
-  Terms terms(step);
-  const LocalParameters local = local_parameters(model_, training_, layout);
-  const double m = as_double(layout.micro_batches), layers = std::max(1.0, stage.layers);
-  const bool trains = training_.mode == Mode::training;
-  const bool adapters = training_.lora_rank > 0;
-  const double trained_dense = adapters ? local.trained : local.dense,
-               trained_experts = adapters ? 0 : local.experts;
-  const GroupShape dense{dense_shards(layout), layout.tp},
-      experts{expert_shards(layout), layout.ep * layout.etp};
-  const auto both = [&](double dense_bytes, double expert_bytes) {
-    Estimate sum = rates_.gather(dense, dense_bytes);
-    const Estimate more = rates_.gather(experts, expert_bytes);
-    return Estimate{sum.seconds + more.seconds,
-                    more.seconds > 0 ? worst(sum.origin, more.origin) : sum.origin};
-  };
-  const Estimate weights =
-      both(local.dense * training_.parameter_bytes, local.experts * training_.parameter_bytes);
-  const Estimate gradients =
-      both(trained_dense * training_.gradient_bytes, trained_experts * training_.gradient_bytes);
-  if (trains && layout.zero >= 3) {
-    // Every micro-batch gathers the weights of each layer, forward and backward, behind the layer before.
-    const double forward = std::max(0.0, weights.seconds - stage.forward_s) + weights.seconds / layers;
-    const double backward =
-        std::max(0.0, weights.seconds + gradients.seconds - stage.backward_s) + gradients.seconds / layers;
-    terms.add("weights and gradients", TermKind::transfer, m * (forward + backward),
-              worst(weights.origin, gradients.origin));
-  } else if (trains) {
-    // Gradients leave behind the last backward, layer by layer; weights come back behind the first forward.
-    const double times = layout.zero == 0 ? 2 : 1;
-    const double exposed =
-        std::max(0.0, times * gradients.seconds - stage.backward_s * (layers - 1) / layers) +
-        gradients.seconds / layers;
-    terms.add("gradients", TermKind::transfer, exposed, gradients.origin);
-    if (layout.zero >= 1)
-      terms.add(
-          "weights", TermKind::transfer,
-          std::max(0.0, weights.seconds - stage.forward_s * (layers - 1) / layers) + weights.seconds / layers,
-          weights.origin);
-  }
-  if (layout.pp > 1) {
-    const double bytes =
-        tokens_of_rank(training_, layout) / as_double(layout.tp) * as_double(model_.hidden) * 2;
-    const Estimate hop = rates_.send(layout.tp * layout.cp * layout.dp, bytes);
-    const double chunks = as_double(layout.pipeline_chunks), ways = trains ? 2 : 1;
-    terms.add("pipeline bubble", TermKind::wait,
-              as_double(layout.pp - 1) / chunks * (stage.forward_s + stage.backward_s), Origin::interpolated);
-    terms.add("pipeline transfers", TermKind::transfer,
-              ways * hop.seconds * (as_double(layout.pp - 1) + (chunks > 1 ? m : 0)), hop.origin);
-  }
-  if (stage.redistributions > 0) {
-    const double bytes =
-        tokens_of_rank(training_, layout) * as_double(model_.hidden) * 2 / as_double(layout.tp);
-    const Estimate one = rates_.all_to_all({layout.cp, layout.tp}, bytes);
-    terms.add("redistribution", TermKind::transfer,
-              m * one.seconds * stage.redistributions / as_double(layout.pp), one.origin);
-  }
-  if (stage.spread_s > 0 && layout.dp > 1 && !training_.balanced)
-    terms.add("replicas wait for the longest rows", TermKind::wait,
-              stage.spread_s * std::sqrt(m) * longest_of(layout.dp), Origin::extrapolated);
-  if (!trains) return;
-  const double shards = layout.zero >= 1 ? as_double(dense_shards(layout)) : 1,
-               expert_parts = layout.zero >= 1 ? as_double(expert_shards(layout)) : 1;
-  const double updated = trained_dense / shards + trained_experts / expert_parts;
-  // Gradient read, master and moments read and written, weight written.
-  const double bytes_each = training_.gradient_bytes +
-                            2.0 * (training_.master_bytes + training_.optimizer_bytes) +
-                            training_.parameter_bytes;
-  if (layout.offload_optimizer) {
-    terms.add("optimizer on the host", TermKind::compute, updated * bytes_each / usual_host_update_bytes_s,
-              Origin::assumed);
-    terms.add("optimizer over PCIe", TermKind::transfer,
-              rates_.to_host(updated * (training_.gradient_bytes + training_.parameter_bytes)).seconds,
-              Origin::assumed);
-  } else {
-    const Estimate moved = rates_.move(updated * bytes_each);
-    terms.add("optimizer", TermKind::compute, moved.seconds, moved.origin);
-  }
-  if (training_.offload_parameters) {
-    const double held =
-        local.dense / as_double(dense_shards(layout)) + local.experts / as_double(expert_shards(layout));
-    const Estimate come = rates_.to_host(held * training_.parameter_bytes);
-    const double exposed =
-        std::max(0.0, come.seconds - stage.forward_s) + std::max(0.0, come.seconds - stage.backward_s);
-    terms.add("weights over PCIe", TermKind::transfer, m * exposed, come.origin);
-  }
-  if (layout.offload_checkpoints) {
-    const Estimate away = rates_.to_host(stage.memory.input_bytes * layers);
-    const double exposed =
-        std::max(0.0, away.seconds - stage.forward_s) + std::max(0.0, away.seconds - stage.backward_s);
-    terms.add("checkpoints over PCIe", TermKind::transfer, m * exposed, away.origin);
-  }
-}
 
 StepEstimate StepModel::estimate(const ModelLayout& layout, bool least) {
   StepEstimate step;

@@ -1,5 +1,5 @@
 // A step of a model under a layout: its time by terms, each with where it is from, and its memory. Attention
-// is simulated (layer_attention.hpp); everything else follows stated formulas (docs/16-whole-models.md).
+// is simulated (layer_attention.hpp); everything else follows stated formulas (docs/17-whole-models.md).
 #pragma once
 
 #include <cstdint>
@@ -77,6 +77,8 @@ class StepModel {
   Stage stage_of(const ModelLayout&, bool least);
   StepEstimate estimate(const ModelLayout&, bool least);
   void add_exchanges(const ModelLayout&, const Stage&, StepEstimate&) const;
+  void add_pipeline(const ModelLayout&, const Stage&, StepEstimate&) const;
+  void add_optimizer(const ModelLayout&, const Stage&, StepEstimate&) const;
 
   const Model& model_;
   const Training& training_;
