@@ -13,8 +13,9 @@ struct Fitted {
   // FLOPs a second of FP8 products over those of bf16 where power bounds both: operands of half the bits take
   // less than half the energy. Rows n016 (GB300), n074, n076 (B200).
   double fp8_of_bf16 = 2.6;
-  // The same of FP4. Row n018 (GB300).
-  double fp4_of_bf16 = 4.0;
+  // The same of FP4, which on GB200 and GB300 is above what such products reach of their own peak: that
+  // binds. Row n018 (GB300).
+  double fp4_of_bf16 = 6.7;
 };
 constexpr Fitted fitted;
 
