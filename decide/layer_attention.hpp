@@ -84,7 +84,7 @@ class LayerAttention {
   AttentionCost tree_decode(const AttentionCase&) const;
 
   const Model& model_;
-  const Hardware& hardware_;
+  const Hardware hardware_;                            // with attention kernels as a step holds them
   mutable std::map<std::int64_t, Hardware> machines_;  // by tp
   std::map<Key, AttentionCost> known_;
   std::vector<SlowRank> slow_;

@@ -60,13 +60,14 @@ Estimate MachineRates::gemm_efficiency(std::string_view dtype) const {
       shares.push_back(product_flops(m, n, k, 1) / (p.seconds * peak * waves_share(m, n, 1)));
     }
   }
+  const double held = hardware_.efficiency.held;
   if (shares.empty() || hardware_.efficiency.says(KernelClass::gemm)) {
     const Efficiency said = efficiency_of(hardware_, KernelClass::gemm, dtype);
-    return {said.share, said.origin};
+    return {said.share * held, said.origin};
   }
   const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
   std::nth_element(shares.begin(), middle, shares.end());
-  return {std::min(1.0, *middle), is_narrow(dtype) ? Origin::assumed : Origin::interpolated};
+  return {std::min(1.0, *middle) * held, is_narrow(dtype) ? Origin::assumed : Origin::interpolated};
 }
 
 // Where power bounds bf16 products, narrow ones are bounded by what they take of it; elsewhere by the share

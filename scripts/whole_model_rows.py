@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predicts published steps of whole models with `cplab advise` and prints them beside what was measured.
 
-    scripts/whole_model_rows.py [ROWS.csv] [--cplab PATH] [--only TEXT] [--summary] [--terms] [--markdown]
+    scripts/whole_model_rows.py [ROWS.csv] [--cplab PATH] [--only TEXT] [--summary] [--terms]
 
 Without a path: scenarios/published/whole-model-rows.csv, one value a row. Rows of one id are one run. Each run whose
 configuration is published becomes a scenario; the others are listed with the reason. --only takes ids or systems,
@@ -125,7 +125,7 @@ def algorithm_of(run):
 
 
 def megatron(run, training):
-    """Megatron-LM, Bridge, NeMo: distributed optimizer, fp32 gradients, nothing recomputed."""
+    """Megatron-LM, Bridge, NeMo: distributed optimizer, nothing recomputed."""
     dtype = run["dtype"].lower()
     training["dtype"] = "fp4" if "fp4" in dtype else "fp8" if "fp8" in dtype else "bf16"
     if run.number("vpp", 1) > 1 and training["pp"] > 1:
@@ -141,6 +141,11 @@ def megatron(run, training):
     if "SimuMax" in run["system"]:
         training["overlap_tensor"] = False  # Megatron's own default; NeMo's and Bridge's recipes turn it on
         batch = 4 * training["dp"]
+    else:
+        # As their recipes say (scripts/performance/configs of Megatron-Bridge): gradients are reduced in bf16, and
+        # exchanges of tp are overlapped but with NVFP4.
+        training["gradient_dtype"] = "bf16"
+        training["overlap_tensor"] = training["dtype"] != "fp4"
     training["tokens_per_step"] = batch * training["sequence"]
 
 
@@ -314,6 +319,15 @@ def compare_on(run, cplab, sections, machine, algorithm):
     return found, step, training
 
 
+SHORT = {"Megatron-LM (SimuMax bench)": "Megatron", "Megatron-Bridge": "Bridge", "TRL (torch CP, FSDP2)": "TRL",
+         "HF Accelerate+DeepSpeed": "DeepSpeed", "ArcticTraining ALST": "ALST"}
+
+
+def length_text(run):
+    tokens = run.number("seq", 0)
+    return f"{tokens // 1024}K" if tokens % 1024 == 0 else str(tokens)
+
+
 def layout_text(training):
     text = " ".join(f"{key}{training[key]}" for key in ("tp", "cp", "pp") if training[key] > 1)
     if training.get("pipeline_chunks", 1) > 1:
@@ -326,23 +340,27 @@ def number(value):
 
 
 def print_rows(results, unpredicted, terms):
-    print(f"{'id':<5} {'use':<5} {'run':<42} {'metric':<21} {'measured':>10} {'predicted':>10} {'error':>7} band")
+    print(f"{'id':<5} {'use':<5} {'run':<44} {'metric':<21} {'measured':>10} {'predicted':>10} {'error':>7} band")
     for found, step, training in results:
         for each in found:
             run = each.run
-            what = f"{run['system'].split()[0].split('-LM')[0]} {run['model']} {run['seq']} {run['gpu']} {layout_text(training)}"
+            what = (f"{SHORT.get(run['system'], run['system'])} {run['model']} {length_text(run)} {run['gpu']} "
+                    f"{run['dtype']} {layout_text(training)}")
             error = "" if each.error is None else f"{100 * each.error:+.1f} %"
             inside = "" if each.inside is None else "inside" if each.inside else "outside"
             if each.inside is not None and not step["fits"]:
                 inside += ", does not fit"
-            print(f"{run.id:<5} {run.use:<5} {what[:42]:<42} {each.metric:<21} {number(each.measured):>10} "
+            print(f"{run.id:<5} {run.use:<5} {what[:44]:<44} {each.metric:<21} {number(each.measured):>10} "
                   f"{number(each.predicted):>10} {error:>7} {inside}".rstrip())
         if terms:
             print("      " + ", ".join(f"{t['name']} {t['seconds']:.3g}" for t in step["terms"]) +
                   f" | band {step['low_s'] / step['time_s']:.2f} {step['high_s'] / step['time_s']:.2f}")
             print("      " + ", ".join(f"{p['kind']} {p['bytes'] / 1e9:.3g}" for p in step["memory"]) + " GB")
+    reasons = {}
     for run, reason in unpredicted:
-        print(f"{run.id:<5} {run.use:<5} {(run['system'] + ' ' + run['model'])[:42]:<42} not predicted: {reason}")
+        reasons.setdefault((run["system"], reason), []).append(run.id)
+    for (system, reason), ids in reasons.items():
+        print(f"not predicted: {system}: {reason}: {' '.join(ids)}")
 
 
 TIMES = ("step_time", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "tokens_per_s")
@@ -370,6 +388,11 @@ def summary_line(label, rows):
     print(f"{label:<58} {len(rows):>4} {median:>8.1f} {statistics.mean(errors):>+7.1f} {order:>10} {bands:>9}".rstrip())
 
 
+def configuration(run):
+    """What makes two rows runs of the same, but for the release."""
+    return tuple(run[key] for key in ("model", "gpu", "gpus", "cp", "tp", "pp", "seq", "dtype", "method"))
+
+
 def print_summary(comparisons):
     print(f"{'group':<58} {'rows':>4} {'median %':>8} {'mean %':>7} {'order':>10} {'in band':>9}")
     times = [c for c in comparisons if c.metric in TIMES]
@@ -382,10 +405,14 @@ def print_summary(comparisons):
             groups.setdefault((run["system"].split(" (")[0], run["gpu"], run["dtype"].split("-")[0]), []).append(each)
         for key, rows in sorted(groups.items()):
             summary_line(f"{title}: {' '.join(key)}", rows)
+        seen = {configuration(each.run) for each in chosen if each.run.use == "fit"}
         for use in ("fit", "check"):
             rows = [each for each in chosen if each.run.use == use]
             if rows:
                 summary_line(f"{title}: all marked {use}", rows)
+        rows = [each for each in chosen if each.run.use == "check" and configuration(each.run) not in seen]
+        if rows:
+            summary_line(f"{title}: marked check, configured as no fitted row is", rows)
     theirs = [each for each in times if "sim_step_time" in each.run.values]
     if theirs:
         errors = [100 * (c.run.values["sim_step_time"][0] / c.measured - 1) for c in theirs]

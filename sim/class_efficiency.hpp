@@ -22,6 +22,9 @@ std::string_view name(KernelClass);
 // [efficiency] of a hardware file.
 struct ClassEfficiency {
   std::array<double, kernel_classes.size()> share{};  // 0: the file does not say
+  // What a training step holds of these shares of attention and products, which short runs reach, once power
+  // bounds the clock: of whole steps alone, a simulated call runs as short ones do.
+  double held = 1;
   Provenance provenance;
 
   double of(KernelClass each) const { return share[static_cast<std::size_t>(each)]; }

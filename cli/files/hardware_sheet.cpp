@@ -49,6 +49,14 @@ std::string read_efficiency(const Table& root, Hardware& hardware, HardwareFault
                                  ": above 0, at most 1");
       });
     }
+    if (in.table.has("held")) {
+      double& held = hardware.efficiency.held;
+      in.number("held", held);
+      in.attempt([&] {
+        if (!(held > 0 && held <= 1))
+          in.table.fail("held", "is a part of the shares beside it: above 0, at most 1");
+      });
+    }
     in.provenance(hardware.efficiency.provenance);
   });
   faults.attempt("gpu", [&] { require_peaks(root); });
