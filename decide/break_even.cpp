@@ -78,7 +78,11 @@ BreakEven pays_from(const Model& model, const Training& training, const Hardware
     return {"Context parallelism does not pay up to " + std::to_string(shortest << all) +
                 " tokens on these GPUs.",
             0, 0};
-  const std::string from = "Context parallelism pays from " + std::to_string(first->tokens) + " tokens on: ";
+  const std::string from =
+      first->tokens == shortest
+          ? "Context parallelism pays at every length tried, from " + std::to_string(shortest) +
+                " tokens on: "
+          : "Context parallelism pays from " + std::to_string(first->tokens) + " tokens on: ";
   if (first->without_s == 0) return {from + "nothing else fits there.", first->tokens, 0};
   return {from + percent(first->without_s / first->with_s - 1) +
               " more tokens a second than the best layout without it.",

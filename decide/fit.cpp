@@ -32,20 +32,15 @@ Training with_gpus(Training training, std::int64_t gpus) {
 
 }  // namespace
 
-std::optional<Candidate> nearest_fit(const Model& model, const Training& training, const Hardware& hardware,
-                                     const SearchSpace& space) {
+namespace {
+
+std::optional<Candidate> fit_of(const Model& model, const Training& training, const Hardware& hardware,
+                                const SearchSpace& space) {
   StepModel steps(model, training, hardware);
-  try {
-    const Search found =
-        search(steps, space, {.exhaustive = false, .margin = 0, .at_least = 2, .progress = {}});
-    if (found.candidates.empty()) return {};
-    return found.candidates.front();
-  } catch (const ScenarioError&) {
-    return {};
-  } catch (const HardwareError&) {
-    return {};
-  }
+  return nearest_fit(steps, space);
 }
+
+}  // namespace
 
 std::vector<MemoryLever> levers_of(const Model& model, const Training& training, const Hardware& hardware,
                                    const ModelLayout& layout) {
@@ -97,7 +92,7 @@ FitAnswer fit_answer(const Model& model, const Training& training, const Hardwar
   FitAnswer answer;
   std::optional<Candidate> nearest;
   for (const std::int64_t gpus : counts_to(options.most_gpus, hardware.node.gpus)) {
-    nearest = nearest_fit(model, with_gpus(training, gpus), hardware, space);
+    nearest = fit_of(model, with_gpus(training, gpus), hardware, space);
     if (!nearest || !fits(nearest->step)) continue;
     answer.gpus = gpus;
     answer.on_fewest = nearest->layout;
@@ -108,7 +103,7 @@ FitAnswer fit_answer(const Model& model, const Training& training, const Hardwar
     longer.sequence = tokens;
     longer.lengths.clear();
     longer.tokens_per_step = 0;
-    return nearest_fit(model, longer, hardware, space);
+    return fit_of(model, longer, hardware, space);
   };
   std::int64_t good = 0, bad = options.longest_tokens + 1;
   for (std::int64_t tokens = 1024; tokens <= options.longest_tokens; tokens *= 4) {
@@ -133,7 +128,7 @@ FitAnswer fit_answer(const Model& model, const Training& training, const Hardwar
     }
   }
   answer.tokens = good;
-  const std::optional<Candidate> here = nearest_fit(model, training, hardware, space);
+  const std::optional<Candidate> here = fit_of(model, training, hardware, space);
   if (here && !fits(here->step)) answer.levers = levers_of(model, training, hardware, here->layout);
   return answer;
 }

@@ -30,10 +30,6 @@ struct FitOptions {
   std::int64_t longest_tokens = std::int64_t{16} << 20;
 };
 
-// The layout that needs least memory, or is fastest of those that fit, with attention planned and not
-// simulated: the memory is exact, the time the closed form's. Empty: nothing is legal.
-std::optional<Candidate> nearest_fit(const Model&, const Training&, const Hardware&, const SearchSpace&);
-
 FitAnswer fit_answer(const Model&, const Training&, const Hardware&, const SearchSpace&, const FitOptions&);
 std::vector<MemoryLever> levers_of(const Model&, const Training&, const Hardware&, const ModelLayout&);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "algorithms/core/build.hpp"
 #include "algorithms/core/list.hpp"
@@ -198,6 +199,25 @@ const Hardware& LayerAttention::machine(std::int64_t tp) const {
 
 Plan LayerAttention::plan(const AttentionCase& of, const AttentionChoice& chosen) const {
   return build_plan(scenario_of(model_, of, chosen, machine(of.tp)));
+}
+
+AttentionMemory LayerAttention::memory(const AttentionCase& of, const AttentionChoice& chosen) {
+  const Mixer mixer = model_.attention[of.kind].mixer;
+  if (of.decode || mixer == Mixer::gated_delta || mixer == Mixer::decay) {
+    const AttentionCost& priced = cost(of, chosen);
+    return {priced.saved_bytes, priced.transient_bytes};
+  }
+  const Key key{of, chosen.algorithm, chosen.placement, text_of(chosen.schedule)};
+  if (const auto known = memories_.find(key); known != memories_.end()) return known->second;
+  const Scenario scenario = scenario_of(model_, of, chosen, machine(of.tp));
+  const auto last = static_cast<int>(of.cp) - 1;
+  AttentionMemory most;
+  for (const int rank : std::set<int>{0, last / 2, last}) {
+    const MemoryPlan planned = plan_memory(build_rank(scenario, rank));
+    most.saved_bytes = std::max(most.saved_bytes, planned.saved_bytes);
+    most.transient_bytes = std::max(most.transient_bytes, planned.live_peak_bytes - planned.saved_bytes);
+  }
+  return memories_.emplace(key, most).first->second;
 }
 
 AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const AttentionChoice& chosen) const {

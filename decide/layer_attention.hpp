@@ -49,6 +49,11 @@ struct AttentionCost {
   std::string formula;
 };
 
+// Of the ranks that were planned, the most.
+struct AttentionMemory {
+  std::int64_t saved_bytes = 0, transient_bytes = 0;
+};
+
 // The scenario whose plan stands for that attention. Throws ScenarioError where the algorithm cannot do it.
 Scenario scenario_of(const Model&, const AttentionCase&, const AttentionChoice&,
                      const Hardware& group_machine);
@@ -72,6 +77,9 @@ class LayerAttention {
   // as the full calls that algorithms cut it into, where kernels take less for each pair of these.
   AttentionCost alone(AttentionCase);
   Plan plan(const AttentionCase&, const AttentionChoice&) const;
+  // By the plans of the first rank, the last and the one in the middle, which are where placements differ
+  // most; nothing is simulated. Throws as cost().
+  AttentionMemory memory(const AttentionCase&, const AttentionChoice&);
   // What is slower of the CP ranks, by their position; to be said before anything is simulated.
   void disturb(std::vector<SlowRank> slow) { slow_ = std::move(slow); }
   std::size_t simulated() const { return simulated_; }
@@ -87,6 +95,7 @@ class LayerAttention {
   const Hardware hardware_;                            // with attention kernels as a step holds them
   mutable std::map<std::int64_t, Hardware> machines_;  // by tp
   std::map<Key, AttentionCost> known_;
+  std::map<Key, AttentionMemory> memories_;
   std::vector<SlowRank> slow_;
   std::size_t simulated_ = 0;
 };

@@ -32,11 +32,6 @@ bool allows(const std::vector<std::int64_t>& list, std::int64_t value) {
   return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
 
-std::int64_t odd_part(std::int64_t n) {
-  while (n % 2 == 0) n /= 2;
-  return n;
-}
-
 bool has_experts(const Model& model) {
   return std::any_of(model.feed_forward.begin(), model.feed_forward.end(),
                      [](const FeedForwardKind& kind) { return kind.experts > 0; });
@@ -82,9 +77,13 @@ std::int64_t rows_of_step(const Training& training) {
               std::to_string((training.tokens_per_step / row + 1) * row));
     return training.tokens_per_step / row;
   }
-  const std::int64_t rows = std::max<std::int64_t>(1, usual_tokens_per_step / row),
-                     odd = odd_part(training.gpus);
-  return (rows + odd - 1) / odd * odd;
+  // A multiple of the GPUs, so that every degree of data parallelism divides it; of fewer rows than GPUs a
+  // divisor.
+  const std::int64_t rows = std::max<std::int64_t>(1, usual_tokens_per_step / row), gpus = training.gpus;
+  if (rows >= gpus) return (rows + gpus - 1) / gpus * gpus;
+  for (const std::int64_t divisor : divisors(gpus))
+    if (divisor >= rows) return divisor;
+  return gpus;
 }
 
 namespace {

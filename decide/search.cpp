@@ -26,14 +26,34 @@ struct Priced {
   double time_s = 0;
 };
 
+// Placements that were asked for by name, of every algorithm that has another one.
+void add_placements(std::vector<AttentionChoice>& choices, const SearchSpace& space) {
+  const auto same = [](const AttentionChoice& a, const AttentionChoice& b) {
+    return a.algorithm == b.algorithm && a.placement == b.placement &&
+           a.schedule.options == b.schedule.options;
+  };
+  const std::size_t known = choices.size();
+  for (std::size_t i = 0; i < known; ++i)
+    for (const std::string& placement : space.placements) {
+      AttentionChoice other = choices[i];
+      if (other.algorithm.empty()) continue;
+      other.placement = placement;
+      if (std::none_of(choices.begin(), choices.end(),
+                       [&](const AttentionChoice& each) { return same(each, other); }))
+        choices.push_back(std::move(other));
+    }
+}
+
 // Every legal choice for one kind, fastest first.
 std::vector<Priced> priced(StepModel& model, const ModelLayout& layout, std::size_t kind,
                            const SearchSpace& space, std::vector<Refusal>& refused) {
   std::vector<Priced> found;
   const auto documents = documents_of(model.training());
   const AttentionCase of = model.case_of(kind, layout, documents.front().first);
-  for (const AttentionChoice& choice :
-       choices_of(model.model(), of, every_nth_gpu(model.hardware(), layout.tp))) {
+  std::vector<AttentionChoice> choices =
+      choices_of(model.model(), of, every_nth_gpu(model.hardware(), layout.tp));
+  add_placements(choices, space);
+  for (const AttentionChoice& choice : choices) {
     if (!wanted(choice, space)) continue;
     try {
       double time_s = 0;
@@ -43,7 +63,10 @@ std::vector<Priced> priced(StepModel& model, const ModelLayout& layout, std::siz
       }
       found.push_back({choice, time_s});
     } catch (const ScenarioError& error) {
-      refuse(refused, choice.algorithm + ": " + error.what());
+      const std::int64_t heads = model.model().attention[kind].heads / layout.tp;
+      const bool by_heads = std::string_view(error.what()).find("heads") != std::string_view::npos;
+      refuse(refused, choice.algorithm + " at cp " + std::to_string(layout.cp) + ": " + error.what(),
+             by_heads ? divisors_text(heads) : std::string());
     } catch (const StalledError& error) {
       refuse(refused, choice.algorithm + ": hangs: " + error.what());
     }
@@ -182,10 +205,20 @@ void rank(std::vector<Candidate>& candidates) {
   }
   for (auto at = end; at != candidates.end() && fits(*at); ++at)
     at->equal_to_best = is_equal(fastest, at->step);
-  std::stable_sort(candidates.begin(), end, [](const Candidate& a, const Candidate& b) {
-    if (a.equal_to_best != b.equal_to_best) return a.equal_to_best;
-    return a.equal_to_best && a.step.memory.total_bytes < b.step.memory.total_bytes;
-  });
+  // Of equal ones those that need least come first; a difference in memory that decides nothing leaves them
+  // by time.
+  std::int64_t least = fastest.memory.total_bytes;
+  for (auto at = candidates.begin(); at != end; ++at)
+    if (at->equal_to_best) least = std::min(least, at->step.memory.total_bytes);
+  const auto place = [&](const Candidate& c) {
+    if (!c.equal_to_best) return std::pair<int, std::int64_t>{2, 0};
+    const bool near =
+        static_cast<double>(c.step.memory.total_bytes) <= (1 + near_memory) * static_cast<double>(least);
+    return near ? std::pair<int, std::int64_t>{0, 0}
+                : std::pair<int, std::int64_t>{1, c.step.memory.total_bytes};
+  };
+  std::stable_sort(candidates.begin(), end,
+                   [&](const Candidate& a, const Candidate& b) { return place(a) < place(b); });
 }
 
 namespace {
@@ -225,6 +258,64 @@ void simulate_one(StepModel& model, const Bounded& base, const SearchSpace& spac
 
 }  // namespace
 
+namespace {
+
+// By kind the algorithms that people choose among for memory; one that takes a layout's attention is enough.
+std::optional<StepEstimate> plan_one(StepModel& model, ModelLayout& layout, const SearchSpace& space,
+                                     const std::vector<Lever>& ladder) {
+  std::optional<StepEstimate> nearest;
+  ModelLayout best = layout;
+  for (const char* algorithm : {"ring", "all_to_all", "all_gather"}) {
+    ModelLayout tried = layout;
+    const bool alone = layout.cp == 1;
+    const AttentionChoice choice{alone ? "" : algorithm,
+                                 alone || algorithm == std::string("all_to_all") ? "contiguous" : "zigzag",
+                                 {}};
+    if (!wanted(choice, space)) continue;
+    tried.attention.assign(model.model().attention.size(), choice);
+    try {
+      StepEstimate step =
+          least_lever(tried, ladder, [&](const ModelLayout& with) { return model.planned(with); });
+      if (!nearest || step.memory.total_bytes < nearest->memory.total_bytes ||
+          (step.fits && step.host_fits)) {
+        nearest = std::move(step);
+        best = tried;
+      }
+    } catch (const ScenarioError&) {
+      // That algorithm does not take it; another one may.
+    }
+    if (alone || (nearest && nearest->fits && nearest->host_fits)) break;
+  }
+  layout = best;
+  return nearest;
+}
+
+}  // namespace
+
+std::optional<Candidate> nearest_fit(StepModel& model, const SearchSpace& space) {
+  std::vector<Refusal> refused;
+  std::vector<ModelLayout> layouts;
+  try {
+    layouts = legal_layouts(model.model(), model.training(), model.hardware(), space, refused);
+  } catch (const ScenarioError&) {
+    return {};  // the rows do not divide the step
+  }
+  const std::vector<Lever> ladder = levers(model.training(), space);
+  std::optional<Candidate> nearest;
+  for (const Bounded& base : bounded(model, layouts, ladder)) {
+    if (nearest && !base.step.fits) break;  // the plans of those need no less
+    Candidate candidate{base.layout, {}, base.step.time_s, false};
+    std::optional<StepEstimate> step = plan_one(model, candidate.layout, space, ladder);
+    if (!step) continue;
+    candidate.step = std::move(*step);
+    const bool fits = candidate.step.fits && candidate.step.host_fits;
+    if (!nearest || fits || candidate.step.memory.total_bytes < nearest->step.memory.total_bytes)
+      nearest = std::move(candidate);
+    if (fits) break;
+  }
+  return nearest;
+}
+
 Search search(StepModel& model, const SearchSpace& space, const SearchOptions& options) {
   Search result;
   const std::vector<ModelLayout> layouts =
@@ -241,7 +332,8 @@ Search search(StepModel& model, const SearchSpace& space, const SearchOptions& o
   double best_s = 0;
   std::int64_t done = 0;
   for (const Bounded& base : bases) {
-    const bool can_win = best_s == 0 || (base.step.fits && base.step.time_s <= best_s * (1 + options.margin));
+    const bool can_win = (best_s == 0 && base.step.fits) ||
+                         (base.step.fits && base.step.time_s <= best_s * (1 + options.margin));
     if (!options.exhaustive && !can_win && done >= options.at_least) {
       ++result.pruned;
       continue;

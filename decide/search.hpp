@@ -69,6 +69,11 @@ std::vector<std::vector<AttentionChoice>> attention_choices(StepModel&, const Mo
                                                             const SearchSpace&, std::vector<Refusal>& refused,
                                                             bool all = false);
 
+// Choices whose memory is the least that the algorithms need, without their times: a ring, gathered keys,
+// traded heads. Of the first of them that fits, else of the one that needs least; planned, not simulated.
+// Empty: nothing is legal.
+std::optional<Candidate> nearest_fit(StepModel&, const SearchSpace&);
+
 // Throws HardwareError; ScenarioError where nothing is legal (what() says why, and what would be).
 Search search(StepModel&, const SearchSpace&, const SearchOptions&);
 
@@ -76,6 +81,7 @@ Search search(StepModel&, const SearchSpace&, const SearchOptions&);
 // near_best, since runs of one recipe differ by 2 to 6 % between releases.
 double uncertain_difference_s(const StepEstimate&, const StepEstimate&);
 constexpr double near_best = 0.02;
+constexpr double near_memory = 0.05;  // less is not worth a choice
 // Is their difference within that?
 bool is_equal(const StepEstimate& best, const StepEstimate& other);
 // Best first: what fits; by time; of those equal to the fastest and within near_best of it, by memory.

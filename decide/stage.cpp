@@ -45,25 +45,33 @@ double layers_of_slowest(std::int64_t layers, std::int64_t pp, double layer_s, d
 
 }  // namespace
 
+AttentionCost StepModel::cost_of(const AttentionCase& of, const ModelLayout& layout, Detail detail) {
+  if (detail == Detail::simulated) return attention_.cost(of, layout.attention.at(of.kind));
+  AttentionCost one = attention_.alone(of);
+  const double part = 1 / as_double(of.cp);
+  one.forward_s *= part;
+  one.backward_s *= part;
+  one.origins = scaled(one.origins, part);
+  ResourceSeconds path;
+  path.add(one.critical, part);
+  one.critical = path;
+  one.saved_bytes = static_cast<std::int64_t>(as_double(one.saved_bytes) * part);
+  one.transient_bytes = 0;
+  if (detail == Detail::planned) {
+    const AttentionMemory memory = attention_.memory(of, layout.attention.at(of.kind));
+    one.saved_bytes = memory.saved_bytes;
+    one.transient_bytes = memory.transient_bytes;
+  }
+  return one;
+}
+
 // The mean over rows; spread_s grows by the variance of one layer's time over them.
-AttentionCost StepModel::mixed_cost(std::size_t kind, const ModelLayout& layout, bool least,
+AttentionCost StepModel::mixed_cost(std::size_t kind, const ModelLayout& layout, Detail detail,
                                     double& variance) {
   AttentionCost mean;
   double low = 0, high = 0, squares = 0;
   for (const auto& [document, share] : documents_of(training_)) {
-    const AttentionCase of = case_of(kind, layout, document);
-    AttentionCost one = least ? attention_.alone(of) : attention_.cost(of, layout.attention.at(kind));
-    if (least) {
-      const double part = 1 / as_double(of.cp);
-      one.forward_s *= part;
-      one.backward_s *= part;
-      one.origins = scaled(one.origins, part);
-      ResourceSeconds path;
-      path.add(one.critical, part);
-      one.critical = path;
-      one.saved_bytes = static_cast<std::int64_t>(as_double(one.saved_bytes) * part);
-      one.transient_bytes = 0;
-    }
+    const AttentionCost one = cost_of(case_of(kind, layout, document), layout, detail);
     const double time_s = one.forward_s + one.backward_s;
     mean.forward_s += share * one.forward_s;
     mean.backward_s += share * one.backward_s;
@@ -210,14 +218,14 @@ void StepModel::add_gaps(Stage& stage, Recompute recompute, bool trains) {
   stage.gaps_s += back_s;
 }
 
-StepModel::Stage StepModel::stage_of(const ModelLayout& layout, bool least) {
+StepModel::Stage StepModel::stage_of(const ModelLayout& layout, Detail detail) {
   Stage stage;
   const double tokens = tokens_of_rank(training_, layout);
   const double layers = as_double(model_.layer_count());
   const bool trains = training_.mode == Mode::training;
   std::vector<double> variances(model_.attention.size());
   for (std::size_t kind = 0; kind < model_.attention.size(); ++kind)
-    stage.attention.push_back(mixed_cost(kind, layout, least, variances[kind]));
+    stage.attention.push_back(mixed_cost(kind, layout, detail, variances[kind]));
   const std::string* placement = nullptr;
   for (const LayerRun& run : model_.layers) {
     const double share = as_double(run.count) / layers;
@@ -227,7 +235,7 @@ StepModel::Stage StepModel::stage_of(const ModelLayout& layout, bool least) {
                         training_, layout, rates_, tokens),
              share);
     stage.spread_s += share * std::sqrt(variances[run.attention]);
-    if (least || layout.cp == 1) continue;
+    if (detail == Detail::bound || layout.cp == 1) continue;
     const std::string& own = layout.attention[run.attention].placement;
     if (placement != nullptr && *placement != own) stage.redistributions += trains ? 2 : 1;
     placement = &own;

@@ -114,9 +114,9 @@ void Terms::put(std::string_view name, TermKind kind, const OriginSeconds& origi
   if (origins.total() > 0) step_.terms.push_back({name, kind, origins, half_s});
 }
 
-StepEstimate StepModel::estimate(const ModelLayout& layout, bool least) {
+StepEstimate StepModel::estimate(const ModelLayout& layout, Detail detail) {
   StepEstimate step;
-  const Stage stage = stage_of(layout, least);
+  const Stage stage = stage_of(layout, detail);
   const bool trains = training_.mode == Mode::training;
   const double m = as_double(layout.micro_batches), times = m * stage.layers;
   const MeanLayer& layer = stage.layer;
@@ -211,10 +211,14 @@ StepEstimate StepModel::estimate(const ModelLayout& layout, bool least) {
 }
 
 StepEstimate StepModel::estimate(const ModelLayout& layout) {
-  return estimate(layout, false);
+  return estimate(layout, Detail::simulated);
 }
 StepEstimate StepModel::bound(const ModelLayout& layout) {
-  return estimate(layout, true);
+  return estimate(layout, Detail::bound);
+}
+
+StepEstimate StepModel::planned(const ModelLayout& layout) {
+  return estimate(layout, Detail::planned);
 }
 
 }  // namespace cplab

@@ -55,6 +55,10 @@ std::int64_t row_tokens(const Training&);
 // Tokens of a micro-batch that one CP rank computes with: of decode one of each row, the same on all ranks.
 double tokens_of_rank(const Training&, const ModelLayout&);
 
+// How attention is taken. bound: as short as on one GPU, shared evenly, and no more memory than that.
+// planned: the same time, with the memory of its plan. simulated: its plan under a clock.
+enum class Detail : std::uint8_t { bound, planned, simulated };
+
 class StepModel {
  public:
   StepModel(const Model&, const Training&, const Hardware&);
@@ -64,6 +68,8 @@ class StepModel {
   // The same with attention as short as on one GPU, shared evenly, and no exchange in it: no algorithm is
   // faster.
   StepEstimate bound(const ModelLayout&);
+  // With the memory of the attention's plans, which is exact, and the time of bound().
+  StepEstimate planned(const ModelLayout&);
 
   AttentionCase case_of(std::size_t kind, const ModelLayout&, std::int64_t document) const;
   LayerAttention& attention() { return attention_; }
@@ -74,10 +80,11 @@ class StepModel {
 
  private:
   struct Stage;  // one micro-batch through the slowest pipeline stage
-  AttentionCost mixed_cost(std::size_t kind, const ModelLayout&, bool least, double& spread_s);
-  Stage stage_of(const ModelLayout&, bool least);
+  AttentionCost mixed_cost(std::size_t kind, const ModelLayout&, Detail, double& spread_s);
+  AttentionCost cost_of(const AttentionCase&, const ModelLayout&, Detail);
+  Stage stage_of(const ModelLayout&, Detail);
   static void add_gaps(Stage&, Recompute, bool trains);
-  StepEstimate estimate(const ModelLayout&, bool least);
+  StepEstimate estimate(const ModelLayout&, Detail);
   void add_exchanges(const ModelLayout&, const Stage&, StepEstimate&) const;
 
   const Model& model_;

@@ -102,6 +102,13 @@ void add_break_even(const Question& question, const Candidate& best, Answer& ans
       answer.break_even.push_back(std::move(*hides));
 }
 
+std::string none_text(const std::vector<Refusal>& refused) {
+  std::string text = "advise: no algorithm takes this attention at any legal layout";
+  for (const Refusal& each : refused)
+    text += "; " + each.reason + (each.nearest.empty() ? "" : " (legal: " + each.nearest + ")");
+  return text;
+}
+
 }  // namespace
 
 Answer answer_to(const Question& question, const AnswerOptions& options, Progress& progress) {
@@ -117,7 +124,7 @@ Answer answer_to(const Question& question, const AnswerOptions& options, Progres
     throw InputError(question.machine + ": " + place_of(error) + ": " + error.what());
   }
   const std::vector<Candidate>& candidates = answer.search.candidates;
-  if (candidates.empty()) throw InputError("advise: no algorithm takes this attention at any legal layout");
+  if (candidates.empty()) throw InputError(none_text(answer.search.refused));
   add_without_cp(question, steps, answer.search);
   answer.shown = rows_to_show(candidates, options.rows);
   prove(steps, answer, options.proof_s, progress);

@@ -38,10 +38,12 @@ std::string run_text(const Question& question, const Answer& answer) {
   const Candidate& best = answer.search.candidates.front();
   const StepEstimate& step = best.step;
   const std::string algorithm = algorithm_text(question.model, best.layout);
+  const TimeUnit unit = time_unit(step.time_s);
+  const auto in_unit = [&](double seconds) { return format_time(seconds, unit) + " " + unit.name; };
   return fmt::format(
       "Run {}{}: {} {} (between {} and {}), {:.0f} tokens/s a GPU, {} of {} GiB.", describe(best.layout),
       algorithm == "none" ? std::string(", without context parallelism") : " with " + algorithm,
-      time_text(step.time_s), unit_of_work(question), time_text(step.low_s), time_text(step.high_s),
+      in_unit(step.time_s), unit_of_work(question), in_unit(step.low_s), in_unit(step.high_s),
       step.tokens_s_gpu, format_gib(step.memory.total_bytes, 1), format_gib(step.capacity_bytes, 1));
 }
 
