@@ -97,7 +97,8 @@ def compared(usual, exhaustive, mode):
                     f"zero{first['zero']} {first['algorithm']}",
            "fits": first["fits"], "layouts": usual["considered"], "pruned": usual["pruned"],
            "candidates": len(exhaustive["candidates"]), "first_s": first["time_s"]}
-    above = [c["bound_s"] / c["time_s"] - 1 for c in exhaustive["candidates"] if c["bound_s"] > c["time_s"] * (1 + 1e-9)]
+    above = [c["bound_s"] / c["time_s"] - 1 for c in exhaustive["candidates"]
+             if c["bound_s"] > c["time_s"] * (1 + 1e-9)]
     row["bound_above"] = len(above)
     row["bound_above_percent"] = 100 * max(above, default=0)
     simulated = {degrees(c) for c in usual["candidates"]}
@@ -160,8 +161,8 @@ def speed(program):
     for _ in range(5):
         before = cpu_seconds()
         done = subprocess.run([program, "advise", "--model", "deepseek-v3", "--gpus", "1024", "--sequence", "4K",
-                               "--hardware", "h100x64", "--brief", "--quiet", "--over", "algorithm=ring", "--json", "-"],
-                              capture_output=True, text=True, check=True)
+                               "--hardware", "h100x64", "--brief", "--quiet", "--over", "algorithm=ring",
+                               "--json", "-"], capture_output=True, text=True, check=True)
         least = min(least, cpu_seconds() - before)
         layouts = json.loads(done.stdout)["considered"]
     print(f"{layouts} layouts in {least:.3f} CPU s, the program's start and six simulations included: "

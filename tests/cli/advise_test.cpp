@@ -123,7 +123,9 @@ TEST_CASE("advise: the contract's keys, and what holds between them") {
 TEST_CASE("advise: text folds to 100 columns, whatever the question") {
   TemporaryFolder folder;
   for (const std::vector<std::string>& words :
-       {small(), small({"--fit", "--price", "2.5", "--baseline", "tp=8"}),
+       {small(), small({"--price", "2.5", "--baseline", "tp=8"}),
+        std::vector<std::string>{"advise", "--model", "llama3-8b", "--gpus", "2", "--sequence", "8K",
+                                 "--hardware", "h100x8", "--brief", "--fit", "--over", "tp=1,algorithm=ring"},
         std::vector<std::string>{"advise",
                                  folder.write("gpt.toml", model_toml("preset = \"gpt-oss-120b\"",
                                                                      "gpus = 16\nsequence = \"32K\""))}}) {

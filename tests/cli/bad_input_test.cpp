@@ -248,9 +248,6 @@ TEST_CASE("command lines that are wrong") {
   expect_usage({"list", "algorithm"}, "did you mean algorithms?");
   expect_usage({"reproduce", "te-p2p"}, "did you mean te-p2p-memory?");
   expect_usage({"show", "ring-small", "--rank", "4"}, "--rank 4: must be an integer from 0 to 3");
-  for (const char* later : {"advise"}) {
-    expect_usage({later}, "no such command; there is none yet");
-  }
 }
 
 TEST_CASE("plan files that are wrong") {
