@@ -431,8 +431,7 @@ def main():
     runs = [Run(rows) for rows in by_id.values()]
     if only := [text for text in arguments.only.split(",") if text]:
         runs = [run for run in runs if any(text == run.id or text in run["system"] for text in only)]
-    unpredicted = [(run, why_not(run)) for run in runs if why_not(run)]
-    results = []
+    unpredicted, results = [(run, why_not(run)) for run in runs if why_not(run)], []
     for run in runs:
         if why_not(run):
             continue
