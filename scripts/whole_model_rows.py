@@ -10,6 +10,7 @@ positive where the prediction is slower, whatever the metric. A row is inside wh
 band. Standard library only.
 """
 import argparse
+import collections
 import csv
 import json
 import pathlib
@@ -33,7 +34,6 @@ LLAMA2_7B = {"layers": 32, "hidden": 4096, "ffn": 11008, "vocabulary": 32000, "h
 # An H100 whose attention is FlashAttention 2: 370 and 310 TFLOP/s at best (arXiv 2407.08608).
 FLASH_2 = """name = "h100x8 with FlashAttention 2"
 kernels_of = "FlashAttention 2"
-source = "NVIDIA H100 SXM data sheet"
 [node]
 gpus = 8
 link_bytes_s = "450GB/s"
@@ -194,8 +194,8 @@ def toml(sections):
     return text
 
 
-class Refused(Exception):
-    """What cplab says of a scenario that cannot be."""
+class Refused(Exception):  # with what cplab says of a scenario that cannot be
+    pass
 
 
 def predict(cplab, sections, machine, algorithm):
@@ -240,12 +240,8 @@ def model_flops_per_token(run):
     return 6 * (layers * layer + hidden * words) + 12 * layers * heads * size * pairs
 
 
-class Comparison:
-    """One published value beside ours."""
-
-    def __init__(self, run, metric, measured, unit, predicted, error, inside):
-        self.run, self.metric, self.measured, self.unit = run, metric, measured, unit
-        self.predicted, self.error, self.inside = predicted, error, inside
+# One published value beside ours.
+Comparison = collections.namedtuple("Comparison", "run metric measured unit predicted error inside")
 
 
 def step_times(run, step):
@@ -388,8 +384,7 @@ def summary_line(label, rows):
     print(f"{label:<58} {len(rows):>4} {median:>8.1f} {statistics.mean(errors):>+7.1f} {order:>10} {bands:>9}".rstrip())
 
 
-def configuration(run):
-    """What makes two rows runs of the same, but for the release."""
+def configuration(run):  # what makes two rows runs of the same, but for the release
     return tuple(run[key] for key in ("model", "gpu", "gpus", "cp", "tp", "pp", "seq", "dtype", "method"))
 
 
@@ -431,15 +426,12 @@ def main():
     arguments = parser.parse_args()
     cplab = arguments.cplab or str(ROOT / "build/release/cplab")
     by_id = {}
-    with open(arguments.rows, newline="") as file:
-        for row in csv.DictReader(file):
-            by_id.setdefault(row["id"], []).append(row)
+    for row in csv.DictReader(pathlib.Path(arguments.rows).read_text().splitlines()):
+        by_id.setdefault(row["id"], []).append(row)
     runs = [Run(rows) for rows in by_id.values()]
-    only = [text for text in arguments.only.split(",") if text]
-    if only:
+    if only := [text for text in arguments.only.split(",") if text]:
         runs = [run for run in runs if any(text == run.id or text in run["system"] for text in only)]
-    unpredicted = [(run, why_not(run)) for run in runs if why_not(run)]
-    results = []
+    unpredicted, results = [(run, why_not(run)) for run in runs if why_not(run)], []
     for run in runs:
         if why_not(run):
             continue

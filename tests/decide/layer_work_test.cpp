@@ -44,6 +44,10 @@ TEST_CASE("narrow products are bounded by power where bf16 is, else by their own
   CHECK(flops_s(rates, "bf16") == doctest::Approx(0.49 * 2250e12));
   CHECK(flops_s(rates, "fp8") == doctest::Approx(fitted.fp8_of_bf16 * 0.49 * 2250e12));
   CHECK(flops_s(rates, "fp4") == doctest::Approx(fitted.fp4_of_bf16 * 0.49 * 2250e12));
+  // What steps hold of it.
+  Hardware hot = machine();
+  hot.efficiency.held = 0.5;
+  CHECK(flops_s(MachineRates(hot), "bf16") == doctest::Approx(0.5 * 0.49 * 2250e12));
   // 0.68 of 989 in bf16, and so much more of it, is above 0.68 of 1979.
   const Hardware h100 = machine(0.68, 989e12, 1979e12);
   CHECK(flops_s(MachineRates(h100), "fp8") == doctest::Approx(0.68 * 1979e12));

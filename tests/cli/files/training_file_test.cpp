@@ -135,7 +135,8 @@ TEST_CASE("[training]: every key, and what is meant without it") {
       "recompute = \"full\"\ndtype = \"fp8\"\nparameter_dtype = \"fp32\"\ngradient_dtype = \"bf16\"\n"
       "master_dtype = \"none\"\noptimizer = \"muon\"\noptimizer_dtype = \"bf16\"\nlora_rank = "
       "16\nloss_chunks = 8\n"
-      "offload_checkpoints = true\noffload_optimizer = true\nhost_bytes = \"2TiB\"\n");
+      "offload_checkpoints = true\noffload_optimizer = true\nhost_bytes = \"2TiB\"\n"
+      "offload_parameters = true\noverlap_tensor = false\nfused_kernels = false\nfeed_forward_chunks = 4\n");
   REQUIRE(all.lengths.size() == 2);
   CHECK(all.lengths[0].first == 4096);  // by length
   CHECK(all.lengths[0].second == doctest::Approx(0.7));
@@ -159,6 +160,12 @@ TEST_CASE("[training]: every key, and what is meant without it") {
   CHECK(all.offload_checkpoints);
   CHECK(all.offload_optimizer);
   CHECK(all.host_bytes == std::int64_t{2} << 40);
+  CHECK(all.offload_parameters);
+  CHECK_FALSE(all.overlap_tensor);
+  CHECK_FALSE(all.fused_kernels);
+  CHECK(all.feed_forward_chunks == 4);
+  CHECK(least.overlap_tensor);
+  CHECK(least.fused_kernels);
   CHECK(training_of("gpus = 8\nsequence = 1\nzero = 2\n").zero == 2);
   CHECK(training_of("gpus = 8\nsequence = 1\nfsdp = false\n").zero == 1);
   CHECK(training_of("gpus = 8\nsequence = 1\nmode = \"prefill\"\n").mode == Mode::prefill);
@@ -172,6 +179,9 @@ TEST_CASE("[training] refuses what cannot be, with file, line and key") {
            {"sequence = 1\n", "study.toml:1: training.gpus: ", "missing"},
            {"gpus = 0\nsequence = 1\n", "study.toml:2: training.gpus: ", "from 1 to"},
            {"gpus = 8\n", "training.sequence: ", "or lengths"},
+           {"gpus = 8\nsequence = 1\noffload_parameters = true\n",
+            "training.offload_parameters: ", "zero = 3"},
+           {"gpus = 8\nsequence = 1\nfeed_forward_chunks = 0\n", "training.feed_forward_chunks: ", "from 1"},
            {"gpus = 8\nsequence = 1\nlengths = [[1, 1]]\n",
             "study.toml:3: training.sequence: ", "goes without"},
            {"gpus = 8\nlengths = []\n", "training.lengths: ", "is empty"},
