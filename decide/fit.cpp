@@ -36,6 +36,11 @@ namespace {
 
 std::optional<Candidate> fit_of(const Model& model, const Training& training, const Hardware& hardware,
                                 const SearchSpace& space) {
+  try {
+    require_ranks(hardware, training.gpus);
+  } catch (const HardwareError&) {
+    return {};  // the machine is smaller
+  }
   StepModel steps(model, training, hardware);
   return nearest_fit(steps, space);
 }

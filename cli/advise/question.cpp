@@ -330,7 +330,7 @@ std::string give_network(Hardware& hardware, std::int64_t gpus) {
 namespace {
 
 // The machine, with a network where it is asked for more than its node.
-void read_machine(const MachineAsked& machine, Question& question) {
+void read_machine(const MachineAsked& machine, bool any_count, Question& question) {
   if (machine.file.empty()) {
     std::string shipped;
     for (const std::string& each : scenario_names("hardware"))
@@ -339,7 +339,9 @@ void read_machine(const MachineAsked& machine, Question& question) {
   }
   question.machine = machine.file;
   question.hardware = read_hardware(machine.file, machine.overrides);
-  if (std::string note = give_network(question.hardware, question.training.gpus); !note.empty())
+  // Where the fewest GPUs are asked for, they may be more than a node's.
+  const std::int64_t most = any_count ? limits::world : question.training.gpus;
+  if (std::string note = give_network(question.hardware, most); !note.empty())
     question.notes.push_back(std::move(note));
   try {
     require_ranks(question.hardware, question.training.gpus);
@@ -356,7 +358,7 @@ Question question_of(const Arguments& arguments) {
   const MachineAsked machine = read_subject(arguments, question);
   for (const std::string& over : arguments.all("over"))
     restrict_space(question.space, "--over " + over, over);
-  read_machine(machine, question);
+  read_machine(machine, arguments.has("fit"), question);
   if (arguments.has("baseline")) {
     question.baseline_text = arguments.text("baseline", "");
     restrict_space(question.baseline.emplace(), "--baseline", question.baseline_text);
