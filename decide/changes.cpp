@@ -20,11 +20,10 @@ class Again {
 
   void with(const std::string& what, const Hardware& hardware) { with(what, hardware, training_, layout_); }
   void with(const std::string& what, const Hardware& hardware, const Training& training,
-            const ModelLayout& layout, std::vector<SlowRank> slow = {}) {
+            const ModelLayout& layout) {
     Change change{what, 0, 0, true, {}};
     try {
       StepModel model(model_, training, hardware);
-      model.attention().disturb(std::move(slow));
       const StepEstimate step = model.estimate(layout);
       change.time_s = step.time_s;
       change.delta_s = step.time_s - now_.time_s;
@@ -103,10 +102,11 @@ std::vector<Change> changes_of(const Model& model, const Training& training, con
     again.with("links inside a node twice as fast", with_link_speed(hardware, 2));
   if (layout.cp > 1) {
     const bool by_nic = spans_nodes(layout.tp * layout.cp, hardware);
-    SlowRank slow{.rank = 1};
+    SlowRank slow{.rank = static_cast<int>(layout.tp)};
     (by_nic ? slow.nic : slow.link) = slow_link;
-    again.with(by_nic ? "the NIC of one rank at a tenth" : "the link of one rank at a tenth", hardware,
-               training, layout, {slow});
+    Hardware machine = hardware;
+    machine.slow.push_back(slow);
+    again.with(by_nic ? "the NIC of one rank at a tenth" : "the link of one rank at a tenth", machine);
   }
   again.with("attention kernels 10 % faster", with_attention_speed(hardware, faster_kernels));
   again.with("matrix products 10 % faster", with_product_speed(hardware, faster_kernels));

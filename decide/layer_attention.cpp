@@ -201,6 +201,27 @@ Plan LayerAttention::plan(const AttentionCase& of, const AttentionChoice& chosen
   return build_plan(scenario_of(model_, of, chosen, machine(of.tp)));
 }
 
+namespace {
+
+// Of the GPUs that are slower those of the first CP group and its tensor-parallel neighbours, by position: a
+// position is as slow as the slowest of its neighbours.
+std::vector<SlowRank> slow_positions(const std::vector<SlowRank>& slow, const AttentionCase& of) {
+  std::map<int, SlowRank> positions;
+  for (const SlowRank& gpu : slow) {
+    if (of.cp == 1 || gpu.rank >= of.tp * of.cp) continue;
+    const int position = gpu.rank / static_cast<int>(of.tp);
+    SlowRank& at = positions.try_emplace(position, SlowRank{.rank = position}).first->second;
+    at.link = std::min(at.link, gpu.link);
+    at.nic = std::min(at.nic, gpu.nic);
+    at.compute = std::min(at.compute, gpu.compute);
+  }
+  std::vector<SlowRank> found;
+  for (const auto& [position, rank] : positions) found.push_back(rank);
+  return found;
+}
+
+}  // namespace
+
 AttentionMemory LayerAttention::memory(const AttentionCase& of, const AttentionChoice& chosen) {
   const Mixer mixer = model_.attention[of.kind].mixer;
   if (of.decode || mixer == Mixer::gated_delta || mixer == Mixer::decay) {
@@ -223,7 +244,7 @@ AttentionMemory LayerAttention::memory(const AttentionCase& of, const AttentionC
 AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const AttentionChoice& chosen) const {
   const Plan plan = this->plan(of, chosen);
   SimulateOptions options;
-  if (of.cp > 1) options.slow = slow_;
+  options.slow = slow_positions(hardware_.slow, of);
   const Simulation simulation = simulate(plan, machine(of.tp), options);
   std::vector<MemoryPlan> memory;
   for (const RankPlan& rank : plan.ranks) memory.push_back(plan_memory(rank));

@@ -15,7 +15,6 @@
 #include "decide/model.hpp"
 #include "decide/resources.hpp"
 #include "plan/plan.hpp"
-#include "sim/disturbance.hpp"
 #include "sim/hardware.hpp"
 
 namespace cplab {
@@ -80,8 +79,6 @@ class LayerAttention {
   // By the plans of the first rank, the last and the one in the middle, which are where placements differ
   // most; nothing is simulated. Throws as cost().
   AttentionMemory memory(const AttentionCase&, const AttentionChoice&);
-  // What is slower of the CP ranks, by their position; to be said before anything is simulated.
-  void disturb(std::vector<SlowRank> slow) { slow_ = std::move(slow); }
   std::size_t simulated() const { return simulated_; }
 
  private:
@@ -96,7 +93,6 @@ class LayerAttention {
   mutable std::map<std::int64_t, Hardware> machines_;  // by tp
   std::map<Key, AttentionCost> known_;
   std::map<Key, AttentionMemory> memories_;
-  std::vector<SlowRank> slow_;
   std::size_t simulated_ = 0;
 };
 

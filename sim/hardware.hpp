@@ -19,6 +19,7 @@
 #include "report/timeline.hpp"
 #include "sim/accuracy.hpp"
 #include "sim/class_efficiency.hpp"
+#include "sim/disturbance.hpp"
 #include "sim/finer_tables.hpp"
 
 namespace cplab {
@@ -269,6 +270,9 @@ struct Hardware {
   double attention_speed = 1;
   VariantChoice choice;
   kernels::cuda::Rates rates = kernels::cuda::shipped_rates(9, 0);  // of our kernels on this GPU
+  // GPUs that are slower than the rest, by number, the first node's first. A planner takes them from here
+  // (decide/); simulate() takes them as options, by rank.
+  std::vector<SlowRank> slow;
   std::string kernels_of;          // the library whose attention kernels the tables time; empty: our own
   std::vector<std::string> notes;  // to be said with every answer
   std::string sha256;              // of its file and, behind it, of those that it includes

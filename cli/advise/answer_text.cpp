@@ -267,7 +267,7 @@ void write_answer(std::ostream& out, const Question& question, const Answer& ans
   if (answer.baseline)
     write_folded(
         out,
-        fmt::format("Baseline {}: {}{}, {} GiB, {} % slower a token.", describe(answer.baseline->layout),
+        fmt::format("Baseline {}: {}{}, {} GiB, {} % in time a token.", describe(answer.baseline->layout),
                     time_text(answer.baseline->step.time_s),
                     fits(answer.baseline->step) ? "" : " (does not fit)",
                     format_gib(answer.baseline->step.memory.total_bytes, 1),

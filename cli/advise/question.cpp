@@ -12,6 +12,7 @@
 #include "cli/files/changes.hpp"
 #include "cli/files/hardware_file.hpp"
 #include "cli/files/model_file.hpp"
+#include "cli/files/scenario_disturbance.hpp"
 #include "cli/files/scenario_file.hpp"
 #include "cli/files/toml_table.hpp"
 #include "cli/files/training_file.hpp"
@@ -170,8 +171,9 @@ Table subject_table(const Arguments& arguments, const std::string& path, Questio
 
 // Every section has a reader, here or in another command.
 void require_sections(const Table& table, const std::string& path, Question& question) {
-  for (const char* section : {"model", "training", "hardware", "published"}) (void)table.has(section);
-  for (const char* section : {"problem", "parallel", "schedule", "simulate"}) {
+  for (const char* section : {"model", "training", "hardware", "published", "simulate"})
+    (void)table.has(section);
+  for (const char* section : {"problem", "parallel", "schedule"}) {
     if (!table.has(section)) continue;
     question.notes.push_back("[" + std::string(section) + "] of " + path +
                              ": not used, the question is of a model");
@@ -201,6 +203,18 @@ Training training_of(const Table& training, const Model& model) {
   }
 }
 
+// [[simulate.slow]], by GPU; nothing else of [simulate] is a planner's.
+void read_slow(const Table& table, Question& question) {
+  if (!table.has("simulate")) return;
+  const Table simulate = table.table("simulate");
+  question.slow = read_disturbance(simulate, question.training.gpus, question.notes).slow;
+  for (const std::string& key : simulate.keys())
+    if (key != "slow") {
+      (void)simulate.has(key);
+      question.notes.push_back("[simulate] " + key + ": not used, the question is of a model");
+    }
+}
+
 void ask_model(const Arguments& arguments, const Table& table, const std::string& path, Question& question) {
   question.model = arguments.has("model") ? find_model(arguments.text("model", ""))
                                           : read_model(table.table("model"), path);
@@ -212,6 +226,7 @@ void ask_model(const Arguments& arguments, const Table& table, const std::string
     throw InputError(
         "advise: --sequence L is needed (or training.sequence or training.lengths of the scenario)");
   question.training = training_of(training, question.model);
+  read_slow(table, question);
   const Model& m = question.model;
   if (m.max_positions > 0 && row_tokens(question.training) > m.max_positions)
     question.notes.push_back(fmt::format("{} is configured for {} positions; rows have {}", m.name,
@@ -348,6 +363,7 @@ void read_machine(const MachineAsked& machine, bool any_count, Question& questio
   } catch (const HardwareError& error) {
     throw InputError("--gpus " + std::to_string(question.training.gpus) + ": " + error.what());
   }
+  question.hardware.slow = question.slow;
   question.others = next_machines(question.hardware, question.training.gpus);
 }
 

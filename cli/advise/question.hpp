@@ -18,6 +18,7 @@ struct Question {
   Hardware hardware;
   std::string machine;  // as named
   SearchSpace space;
+  std::vector<SlowRank> slow;    // GPUs that are slower, of [[simulate.slow]]
   bool attention_alone = false;  // a scenario without [model]: the unit is one attention layer
   // Another machine to compare, by what the answer calls it.
   std::vector<std::pair<std::string, Hardware>> others;

@@ -34,6 +34,25 @@ std::vector<std::string> emitted(Framework framework, const Question& question, 
 
 }  // namespace
 
+std::vector<OptionSpec> advise_options(const OptionSpec& hardware) {
+  return {
+      {"model", "NAME|FILE", "a preset of `list models`, or a Hugging Face config.json"},
+      {"gpus", "N", "how many (default: training.gpus of the scenario)"},
+      {"sequence", "L", "tokens of a row (default: training.sequence)"},
+      hardware,
+      {"over", "KEY=VALUES",
+       "search these values alone, such as tp=1|2,cp=4; keys: tp cp pp dp ep micro_batch loss_chunks zero "
+       "recompute algorithm placement",
+       true},
+      {"baseline", "LAYOUT", "compare with this one term by term, such as tp=8,cp=2,algorithm=ring"},
+      {"price", "AMOUNT", "of a GPU hour: cost of a million tokens"},
+      {"emit", "FRAMEWORK", "flags to paste: megatron, torchtitan, verl, ms-swift, deepspeed, vllm, sglang"},
+      {"fit", "", "fewest GPUs for these rows, the longest row on these GPUs, what frees memory"},
+      {"brief", "", "no what-ifs and no break-even lengths"},
+      {"exhaustive", "", "simulate every legal layout, whatever its bound says"},
+      {"strict", "", "exit 1 if nothing fits"}};
+}
+
 int command_advise(const Arguments& arguments, Console& console) {
   const Question question = question_of(arguments);
   AnswerOptions options;

@@ -33,6 +33,8 @@ int command_compare(const Arguments&, Console&);
 int command_kernels(const Arguments&, Console&);
 int command_calibrate(const Arguments&, Console&);
 int command_advise(const Arguments&, Console&);
+// Its options; --hardware is that of other commands.
+std::vector<OptionSpec> advise_options(const OptionSpec& hardware);
 int command_sweep(const Arguments&, Console&);
 int command_tune(const Arguments&, Console&);
 
