@@ -102,7 +102,10 @@ std::vector<Change> changes_of(const Model& model, const Training& training, con
     again.with("links inside a node twice as fast", with_link_speed(hardware, 2));
   if (layout.cp > 1) {
     const bool by_nic = spans_nodes(layout.tp * layout.cp, hardware);
-    SlowRank slow{.rank = static_cast<int>(layout.tp)};
+    // Of the first node the last, whose messages to the next rank leave the node.
+    const std::int64_t last =
+        std::min<std::int64_t>(layout.cp, std::max<std::int64_t>(1, hardware.node.gpus / layout.tp)) - 1;
+    SlowRank slow{.rank = static_cast<int>(layout.tp * last)};
     (by_nic ? slow.nic : slow.link) = slow_link;
     Hardware machine = hardware;
     machine.slow.push_back(slow);

@@ -41,15 +41,20 @@ void set_lengths(Problem& p, const AttentionCase& of) {
   p.padded_lengths = p.lengths;
 }
 
+bool has_tables(const AttentionKind& kind) {
+  return kind.head_size == kind.value_size && (kind.head_size == 64 || kind.head_size == 128);
+}
+
 // Latent attention with keys and values projected: query heads of D = head_size + rope against as many key
 // heads, E values. Stands as heads of one size with the same products, (D + E) / 2 each, and so the same
-// bytes of keys and values.
+// bytes of keys and values. So do heads of other sizes than 64 and 128, for which libraries have kernels that
+// reach about the same share of peak, and tables of machines have none.
 void set_heads(Problem& p, const AttentionKind& kind, std::int64_t tp) {
   p.heads = share_of(kind.heads, tp);
   p.kv_heads = kind.mixer == Mixer::latent ? p.heads : share_of(kind.kv_heads, tp);
   p.head_size = kind.head_size;
   p.value_size = kind.value_size;
-  if (p.head_size == p.value_size && p.head_size <= 256) return;
+  if (has_tables(kind)) return;
   constexpr std::int64_t usual_head_size = 128;
   const double scale = static_cast<double>(p.head_size + p.value_size) / (2 * usual_head_size);
   const std::int64_t group = p.heads / p.kv_heads;
@@ -100,7 +105,7 @@ std::string foreign_form(const AttentionKind& kind) {
   if (kind.sink) return "attention sinks";
   if (kind.softcap > 0) return "a cap of logits";
   if (kind.chunk > 0) return "chunks of tokens";
-  if (kind.head_size != kind.value_size || kind.head_size > 256) return "heads of that size";
+  if (!has_tables(kind)) return "heads of " + std::to_string(kind.head_size);
   return {};
 }
 

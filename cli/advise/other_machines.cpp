@@ -30,7 +30,8 @@ std::vector<std::pair<std::string, Hardware>> next_machines(const Hardware& hard
     if (scenarios_folder().empty()) break;
     Hardware next = read_hardware(find_hardware(std::string(each.file)));
     // The question is about the GPU: its node and its NICs stay.
-    if (next.node.gpus == hardware.node.gpus) next.network = hardware.network;
+    if (next.node.gpus == hardware.node.gpus && hardware.network.nic_bytes_s > 0)
+      next.network = hardware.network;
     (void)give_network(next, gpus);
     found.emplace_back(std::string(each.next) + " for " + std::string(each.gpu), std::move(next));
     break;

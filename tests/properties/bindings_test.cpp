@@ -2,6 +2,7 @@
 // share of the critical path, and the step estimated again with that resource a tenth faster.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <map>
 #include <random>
 
@@ -107,6 +108,7 @@ class Drawn {
 }  // namespace
 
 TEST_CASE("what binds a step predicts what a tenth more of it brings") {
+  setenv("CPLAB_SCENARIOS", CPLAB_TEST_SCENARIOS, 0);
   Drawn drawn;
   std::map<std::string, int> seen;
   int legal = 0, off = 0;
