@@ -154,8 +154,15 @@ Scenario scenario_of(const Model& model, const AttentionCase& of, const Attentio
 
 std::vector<AttentionChoice> choices_of(const Model& model, const AttentionCase& of,
                                         const Hardware& group_machine) {
-  if (of.cp == 1 || of.decode) return {choice(of.cp == 1 ? "" : "tree", "contiguous")};
+  // Decode gathers queries and partial results.
+  if (of.cp == 1 || of.decode) return {choice(of.cp == 1 ? "" : "all_gather", "contiguous")};
   const AttentionKind& kind = model.attention[of.kind];
+  // States go from rank to rank by a scan, or heads are traded for tokens.
+  if (kind.mixer == Mixer::gated_delta || kind.mixer == Mixer::decay) {
+    std::vector<AttentionChoice> linear{choice("affine_blelloch", "contiguous")};
+    if (share_of(kind.heads, of.tp) % of.cp == 0) linear.push_back(choice("all_to_all", "contiguous"));
+    return linear;
+  }
   std::vector<AttentionChoice> found;
   const bool narrow = kind.window > 0 && kind.window * of.cp < 2 * of.sequence;
   const auto both = [&](const char* algorithm,
@@ -286,8 +293,8 @@ AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const Atten
 // with the D x E state and one that makes its change. Forward FLOPs a token 2 (3 C D + 2 C E + 3 D E); the
 // backward 2.5 times as many, as of chunked kernels of flash-linear-attention; a third of peak, which such
 // kernels reach on H100 at best. The state of a sequence crosses the ranks in log2(P) steps of H D E floats,
-// forward and backward.
-AttentionCost LayerAttention::delta_rule(const AttentionCase& of) const {
+// forward and backward; or heads are traded for tokens, q, k, v there and out back.
+AttentionCost LayerAttention::delta_rule(const AttentionCase& of, const AttentionChoice& chosen) const {
   constexpr double chunk = 64, backward_of_forward = 2.5, of_peak = 1.0 / 3;
   const AttentionKind& kind = model_.attention[of.kind];
   const MachineRates rates(hardware_);
@@ -307,13 +314,15 @@ AttentionCost LayerAttention::delta_rule(const AttentionCase& of) const {
   cost.critical.add(computed_s >= moved.seconds ? Resource::attention : moved.bound,
                     cost.forward_s + cost.backward_s);
   if (of.cp > 1) {
-    const double steps = std::ceil(std::log2(static_cast<double>(of.cp)));
-    const WireTime step =
-        rates.send(of.cp * of.tp > hardware_.node.gpus ? hardware_.node.gpus : of.tp, state_bytes);
+    const bool trades = chosen.algorithm == "all_to_all";
+    const std::int64_t far = of.cp * of.tp > hardware_.node.gpus ? hardware_.node.gpus : of.tp;
+    const double steps = trades ? 1 : std::ceil(std::log2(static_cast<double>(of.cp)));
+    const double exchanged = trades ? tokens * row_bytes : state_bytes;
+    const WireTime step = trades ? rates.all_to_all({of.cp, of.tp}, exchanged) : rates.send(far, exchanged);
     const double step_s = step.seconds, ways = of.backward ? 2 : 1;
     cost.exposed_transfer_s = ways * steps * step_s;
     step.add_to(cost.critical, ways * steps);
-    cost.sent_bytes = static_cast<std::int64_t>(ways * steps * state_bytes);
+    cost.sent_bytes = static_cast<std::int64_t>(ways * steps * exchanged);
     cost.forward_s += steps * step_s;
     if (of.backward) cost.backward_s += steps * step_s;
   }
@@ -367,7 +376,7 @@ const AttentionCost& LayerAttention::cost(const AttentionCase& of, const Attenti
   if (of.decode) return known_.emplace(key, tree_decode(of)).first->second;
   const bool by_formula = mixer == Mixer::gated_delta || mixer == Mixer::decay;
   if (!by_formula) ++simulated_;
-  return known_.emplace(key, by_formula ? delta_rule(of) : simulate_case(of, chosen)).first->second;
+  return known_.emplace(key, by_formula ? delta_rule(of, chosen) : simulate_case(of, chosen)).first->second;
 }
 
 AttentionCost LayerAttention::alone(AttentionCase of) {

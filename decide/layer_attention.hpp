@@ -85,7 +85,7 @@ class LayerAttention {
   using Key = std::tuple<AttentionCase, std::string, std::string, std::string>;
   const Hardware& machine(std::int64_t tp) const;
   AttentionCost simulate_case(const AttentionCase&, const AttentionChoice&) const;
-  AttentionCost delta_rule(const AttentionCase&) const;
+  AttentionCost delta_rule(const AttentionCase&, const AttentionChoice&) const;
   AttentionCost tree_decode(const AttentionCase&) const;
 
   const Model& model_;

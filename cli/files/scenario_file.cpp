@@ -248,7 +248,12 @@ void require_problem(const Table& table, const std::string& path) {
     if (!table.has("problem"))
       table.fail(section, "a question of a whole model, which `cplab advise " + path +
                               "` takes; this command needs a [problem]");
-    for (const std::string& key : legal_keys(section)) (void)table.table(section).has(key);
+    for (const std::string& key : legal_keys(section)) {
+      if (table.is_set(section + ("." + key)))
+        table.fail(section + ("." + key),
+                   "this command is about one attention call; [model] and [training] are for `cplab advise`");
+      (void)table.table(section).has(key);
+    }
   }
 }
 

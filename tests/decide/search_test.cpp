@@ -31,6 +31,7 @@ Candidate candidate(std::vector<StepTerm> terms, std::int64_t bytes, bool fits =
   made.step.terms = std::move(terms);
   for (const StepTerm& each : made.step.terms) made.step.time_s += each.seconds();
   made.step.tokens = 1;
+  made.step.compared_s = made.step.time_s;
   made.step.memory.total_bytes = bytes;
   made.step.fits = fits;
   return made;

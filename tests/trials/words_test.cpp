@@ -203,7 +203,6 @@ TEST_CASE("foreign values, options, commands and files are met by what is meant 
       {{"verify", "ring-small", "--inject", "gremlin"}, ""},
       {{"reproduce", "zzz"}, ""},
       {{"reproduce", "te-p2p"}, "did you mean te-p2p-memory"},
-      {{"advise", "ring"}, "no such command; there is none yet"},
       {{"optimise"}, ""},
       {{"simluate", "ring"}, "did you mean simulate"},
   };
@@ -214,8 +213,6 @@ TEST_CASE("foreign values, options, commands and files are met by what is meant 
     CHECK(contains(result.err, said));
     if (!contains(said, "did you mean")) CHECK_FALSE(contains(result.err, "did you mean"));
   }
-  const std::string help = run_cplab({"--help"}).out;
-  CHECK_FALSE(contains(help, "advise"));
 }
 
 TEST_CASE("what fits is said with what is counted, and what does not is seen at once and fails --strict") {
