@@ -69,7 +69,7 @@ Hardware rewired(testing::Random& random, Hardware hardware) {
 
 }  // namespace
 
-TEST_CASE("both flow engines say the same of 200 drawn plans, operation by operation") {
+TEST_CASE("long: both flow engines say the same of 200 drawn plans, operation by operation") {
   testing::Random random(20);
   for (int n = 0; n < 200;) {
     const testing::Drawn drawn = testing::draw_scenario(random);
