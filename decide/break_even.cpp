@@ -35,7 +35,7 @@ double best_of(const Model& model, const Training& training, const Hardware& har
     const Search found =
         search(steps, space, {.exhaustive = false, .margin = 0, .at_least = 1, .progress = {}});
     const Candidate* best = found.best();
-    if (best == nullptr || !best->step.fits || !best->step.host_fits) return 0;
+    if (best == nullptr || !best->step.fits_everywhere()) return 0;
     return best->step.compared_s;
   } catch (const ScenarioError&) {
     return 0;

@@ -27,7 +27,7 @@ class Again {
       const StepEstimate step = model.estimate(layout);
       change.time_s = step.time_s;
       change.delta_s = step.time_s - now_.time_s;
-      change.fits = step.fits && step.host_fits;
+      change.fits = step.fits_everywhere();
       if (!change.fits) change.note = "does not fit";
     } catch (const std::runtime_error& error) {
       change.fits = false;

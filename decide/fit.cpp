@@ -9,10 +9,6 @@ namespace cplab {
 
 namespace {
 
-bool fits(const StepEstimate& step) {
-  return step.fits && step.host_fits;
-}
-
 // The counts of GPUs that people ask for: powers of two, and whole nodes of other sizes.
 std::vector<std::int64_t> counts_to(std::int64_t most, std::int64_t node) {
   std::vector<std::int64_t> counts;
@@ -57,7 +53,7 @@ std::vector<MemoryLever> levers_of(const Model& model, const Training& training,
       const StepEstimate step = steps.estimate(with);
       const std::int64_t frees = now.memory.total_bytes - step.memory.total_bytes;
       const double slower = step.compared_s / now.compared_s - 1;
-      if (frees > 0) found.push_back({what, frees, slower, fits(step)});
+      if (frees > 0) found.push_back({what, frees, slower, step.fits_everywhere()});
     } catch (const std::runtime_error&) {
       // That layout is not legal, so it frees nothing.
     }
@@ -98,7 +94,7 @@ FitAnswer fit_answer(const Model& model, const Training& training, const Hardwar
   std::optional<Candidate> nearest;
   for (const std::int64_t gpus : counts_to(options.most_gpus, hardware.node.gpus)) {
     nearest = fit_of(model, with_gpus(training, gpus), hardware, space);
-    if (!nearest || !fits(nearest->step)) continue;
+    if (!nearest || !nearest->step.fits_everywhere()) continue;
     answer.gpus = gpus;
     answer.on_fewest = nearest->layout;
     break;
@@ -113,7 +109,7 @@ FitAnswer fit_answer(const Model& model, const Training& training, const Hardwar
   std::int64_t good = 0, bad = options.longest_tokens + 1;
   for (std::int64_t tokens = 1024; tokens <= options.longest_tokens; tokens *= 4) {
     const std::optional<Candidate> found = at_length(tokens);
-    if (!found || !fits(found->step)) {
+    if (!found || !found->step.fits_everywhere()) {
       bad = tokens;
       break;
     }
@@ -125,7 +121,7 @@ FitAnswer fit_answer(const Model& model, const Training& training, const Hardwar
     const std::int64_t middle = (good + bad) / 2 / 1024 * 1024;
     if (middle <= good || middle >= bad) break;
     const std::optional<Candidate> found = at_length(middle);
-    if (found && fits(found->step)) {
+    if (found && found->step.fits_everywhere()) {
       good = middle;
       answer.of_longest = found->layout;
     } else {
@@ -134,7 +130,8 @@ FitAnswer fit_answer(const Model& model, const Training& training, const Hardwar
   }
   answer.tokens = good;
   const std::optional<Candidate> here = fit_of(model, training, hardware, space);
-  if (here && !fits(here->step)) answer.levers = levers_of(model, training, hardware, here->layout);
+  if (here && !here->step.fits_everywhere())
+    answer.levers = levers_of(model, training, hardware, here->layout);
   return answer;
 }
 

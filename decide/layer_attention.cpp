@@ -273,7 +273,6 @@ AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const Atten
     }
     cost.saved_bytes = std::max(cost.saved_bytes, rank.saved_bytes);
     cost.transient_bytes = std::max(cost.transient_bytes, rank.peak_bytes - rank.saved_bytes);
-    cost.sent_bytes = std::max(cost.sent_bytes, rank.sent_bytes);
   }
   cost.origins = simulation.critical;
   const double times = (cost.forward_s + cost.backward_s) / simulation.critical_use.total();
@@ -322,7 +321,6 @@ AttentionCost LayerAttention::delta_rule(const AttentionCase& of, const Attentio
     const double step_s = step.seconds, ways = of.backward ? 2 : 1;
     cost.exposed_transfer_s = ways * steps * step_s;
     step.add_to(cost.critical, ways * steps);
-    cost.sent_bytes = static_cast<std::int64_t>(ways * steps * exchanged);
     cost.forward_s += steps * step_s;
     if (of.backward) cost.backward_s += steps * step_s;
   }
@@ -375,7 +373,6 @@ const AttentionCost& LayerAttention::cost(const AttentionCase& of, const Attenti
   const Mixer mixer = model_.attention[of.kind].mixer;
   if (of.decode) return known_.emplace(key, tree_decode(of)).first->second;
   const bool by_formula = mixer == Mixer::gated_delta || mixer == Mixer::decay;
-  if (!by_formula) ++simulated_;
   return known_.emplace(key, by_formula ? delta_rule(of, chosen) : simulate_case(of, chosen)).first->second;
 }
 

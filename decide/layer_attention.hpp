@@ -43,7 +43,6 @@ struct AttentionCost {
   std::int64_t saved_bytes =
       0;  // q, k, v, out, lse and what else the plan keeps, of the rank that keeps most
   std::int64_t transient_bytes = 0;  // what its peak has beside them
-  std::int64_t sent_bytes = 0;       // of the rank that sends most, both phases
   // Empty: the plan is of this very attention. Else what the formula stands for: "attention sinks".
   std::string formula;
 };
@@ -79,7 +78,6 @@ class LayerAttention {
   // By the plans of the first rank, the last and the one in the middle, which are where placements differ
   // most; nothing is simulated. Throws as cost().
   AttentionMemory memory(const AttentionCase&, const AttentionChoice&);
-  std::size_t simulated() const { return simulated_; }
 
  private:
   using Key = std::tuple<AttentionCase, std::string, std::string, std::string>;
@@ -93,7 +91,6 @@ class LayerAttention {
   mutable std::map<std::int64_t, Hardware> machines_;  // by tp
   std::map<Key, AttentionCost> known_;
   std::map<Key, AttentionMemory> memories_;
-  std::size_t simulated_ = 0;
 };
 
 }  // namespace cplab

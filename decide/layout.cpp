@@ -21,6 +21,11 @@ std::string_view name(Recompute recompute) {
   return "none";
 }
 
+bool same_degrees(const ModelLayout& a, const ModelLayout& b) {
+  return a.tp == b.tp && a.cp == b.cp && a.pp == b.pp && a.dp == b.dp && a.ep == b.ep && a.zero == b.zero &&
+         a.micro_batch == b.micro_batch;
+}
+
 std::string describe(const ModelLayout& layout) {
   std::string text = "tp" + std::to_string(layout.tp) + " cp" + std::to_string(layout.cp) + " pp" +
                      std::to_string(layout.pp) + " dp" + std::to_string(layout.dp);

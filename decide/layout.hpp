@@ -29,9 +29,8 @@ struct Training {
   std::vector<std::pair<std::int64_t, double>> lengths;
   // Rows of different documents are dealt so that replicas take equally long; else the longest is waited for.
   bool balanced = false;
-  std::int64_t tokens_per_step =
-      0;                         // of all GPUs; 0: one micro-batch for each pipeline stage of each replica
-  std::int64_t micro_batch = 1;  // sequences that a replica takes at once; 0: all that it has
+  std::int64_t tokens_per_step = 0;  // of all GPUs; 0: about four million (rows_of_step)
+  std::int64_t micro_batch = 1;      // sequences that a replica takes at once; 0: all that it has
   std::int64_t tp = 0, cp = 0, pp = 0, dp = 0, ep = 0, etp = 0;
   std::int64_t pipeline_chunks = 1;  // of layers that each stage holds (interleaved schedule); 1: 1F1B
   int zero = -1;                     // 0 to 3, as DeepSpeed counts; FSDP is 3. -1: to be searched
@@ -75,6 +74,9 @@ struct ModelLayout {
   // tp x cp x pp x dp. Experts are spread over the same GPUs: ep x etp divides tp x cp x dp (MoE folding).
   std::int64_t gpus() const { return tp * cp * pp * dp; }
 };
+
+// The same degrees, whatever is recomputed and whichever algorithm attends.
+bool same_degrees(const ModelLayout&, const ModelLayout&);
 
 // "tp2 cp4 pp1 dp1 zero3 full loss/16": beyond the degrees what differs from 1, zero 1 and nothing
 // recomputed.

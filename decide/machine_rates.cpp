@@ -159,11 +159,6 @@ WireTime MachineRates::gather(GroupShape group, double bytes) const {
   return wire(OpKind::all_gather, group, bytes * (size - 1) / size);
 }
 
-WireTime MachineRates::all_reduce(GroupShape group, double bytes) const {
-  const WireTime half = gather(group, bytes);
-  return {{2 * half.seconds, half.origin}, 2 * half.startup_s, half.carrier};
-}
-
 WireTime MachineRates::all_to_all(GroupShape group, double bytes) const {
   const auto size = static_cast<double>(group.size);
   return wire(OpKind::all_to_all, group, bytes * (size - 1) / size);

@@ -47,9 +47,6 @@ class MachineRates {
   // it goes over the wire. A group that spans nodes has as many rings as it has members of a node, one
   // through the NICs of each.
   WireTime gather(GroupShape, double bytes) const;
-  WireTime reduce(GroupShape group, double bytes) const { return gather(group, bytes); }
-  // reduce_scatter and all_gather behind it.
-  WireTime all_reduce(GroupShape, double bytes) const;
   // Each member has `bytes`, and sends (size - 1) / size of them, to each other member the same part.
   WireTime all_to_all(GroupShape, double bytes) const;
   // To the neighbour `stride` GPUs further.

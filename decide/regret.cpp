@@ -10,15 +10,6 @@ namespace cplab {
 
 namespace {
 
-bool fits(const Candidate& candidate) {
-  return candidate.step.fits && candidate.step.host_fits;
-}
-
-bool same_degrees(const ModelLayout& a, const ModelLayout& b) {
-  return a.tp == b.tp && a.cp == b.cp && a.pp == b.pp && a.dp == b.dp && a.ep == b.ep && a.zero == b.zero &&
-         a.micro_batch == b.micro_batch;
-}
-
 // The placement where it is not the algorithm's own.
 std::string text_of(const AttentionChoice& choice) {
   std::string text = choice.algorithm;
@@ -33,11 +24,11 @@ std::string text_of(const AttentionChoice& choice) {
 }  // namespace
 
 std::optional<Regret> regret_of(const std::vector<Candidate>& candidates) {
-  if (candidates.size() < 2 || !fits(candidates.front())) return {};
+  if (candidates.size() < 2 || !candidates.front().step.fits_everywhere()) return {};
   const StepEstimate& best = candidates.front().step;
   std::optional<Regret> worst;
   for (std::size_t i = 1; i < candidates.size(); ++i) {
-    if (!fits(candidates[i])) continue;
+    if (!candidates[i].step.fits_everywhere()) continue;
     const StepEstimate& other = candidates[i].step;
     const double lost = best.time_s - other.time_s + uncertain_difference_s(best, other);
     const double share = std::max(0.0, lost / std::max(other.time_s, 1e-12));

@@ -164,7 +164,7 @@ StepEstimate least_lever(ModelLayout& layout, const std::vector<Lever>& ladder, 
     layout.recompute = lever.recompute;
     layout.loss_chunks = lever.loss_chunks;
     step = estimate(layout);
-    if (step.fits && step.host_fits) break;
+    if (step.fits_everywhere()) break;
   }
   return step;
 }
@@ -190,7 +190,7 @@ bool is_equal(const StepEstimate& best, const StepEstimate& other) {
 }
 
 void rank(std::vector<Candidate>& candidates) {
-  const auto fits = [](const Candidate& c) { return c.step.fits && c.step.host_fits; };
+  const auto fits = [](const Candidate& c) { return c.step.fits_everywhere(); };
   std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
     if (fits(a) != fits(b)) return fits(a);
     if (!fits(a)) return a.step.memory.total_bytes < b.step.memory.total_bytes;
@@ -276,15 +276,14 @@ std::optional<StepEstimate> plan_one(StepModel& model, ModelLayout& layout, cons
     try {
       StepEstimate step =
           least_lever(tried, ladder, [&](const ModelLayout& with) { return model.planned(with); });
-      if (!nearest || step.memory.total_bytes < nearest->memory.total_bytes ||
-          (step.fits && step.host_fits)) {
+      if (!nearest || step.memory.total_bytes < nearest->memory.total_bytes || (step.fits_everywhere())) {
         nearest = std::move(step);
         best = tried;
       }
     } catch (const ScenarioError&) {
       // That algorithm does not take it; another one may.
     }
-    if (alone || (nearest && nearest->fits && nearest->host_fits)) break;
+    if (alone || (nearest && nearest->fits_everywhere())) break;
   }
   layout = best;
   return nearest;
@@ -308,7 +307,7 @@ std::optional<Candidate> nearest_fit(StepModel& model, const SearchSpace& space)
     std::optional<StepEstimate> step = plan_one(model, candidate.layout, space, ladder);
     if (!step) continue;
     candidate.step = std::move(*step);
-    const bool fits = candidate.step.fits && candidate.step.host_fits;
+    const bool fits = candidate.step.fits_everywhere();
     if (!nearest || fits || candidate.step.memory.total_bytes < nearest->step.memory.total_bytes)
       nearest = std::move(candidate);
     if (fits) break;
@@ -341,12 +340,11 @@ Search search(StepModel& model, const SearchSpace& space, const SearchOptions& o
     simulate_one(model, base, space, ladder, options.exhaustive, result);
     ++done;
     for (const Candidate& candidate : result.candidates)
-      if (candidate.step.fits && candidate.step.host_fits && (best_s == 0 || candidate.step.time_s < best_s))
+      if (candidate.step.fits_everywhere() && (best_s == 0 || candidate.step.time_s < best_s))
         best_s = candidate.step.time_s;
     if (options.progress) options.progress(done, static_cast<std::int64_t>(bases.size()));
   }
   rank(result.candidates);
-  result.simulated = model.attention().simulated();
   return result;
 }
 

@@ -40,7 +40,6 @@ struct Search {
   std::vector<Refusal> refused;
   std::int64_t considered = 0;  // degrees and what is recomputed, by the closed form
   std::int64_t pruned = 0;      // of them those whose attention was not simulated
-  std::size_t simulated = 0;    // attention layers
   const Candidate* best() const { return candidates.empty() ? nullptr : &candidates.front(); }
 };
 

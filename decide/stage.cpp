@@ -84,7 +84,6 @@ AttentionCost StepModel::mixed_cost(std::size_t kind, const ModelLayout& layout,
     mean.critical.add(one.critical, share);
     mean.saved_bytes = std::max(mean.saved_bytes, one.saved_bytes);
     mean.transient_bytes = std::max(mean.transient_bytes, one.transient_bytes);
-    mean.sent_bytes = std::max(mean.sent_bytes, one.sent_bytes);
     mean.formula = one.formula;
   }
   const double time_s = mean.forward_s + mean.backward_s;

@@ -24,7 +24,7 @@ struct MeanLayer {
   OriginSeconds attention_forward, attention_backward, attention_exposed_transfer, attention_exposed_wait;
   double forward_exposed_s = 0;  // of what is exposed, transfers and waiting, the part before the backward
   ResourceSeconds forward_path, backward_path;  // of the attention
-  double attention_half_s = 0, attention_flops = 0;
+  double attention_half_s = 0;
   double attention_saved_bytes = 0;
   std::int64_t attention_transient_bytes = 0;
 };

@@ -42,6 +42,7 @@ struct StepEstimate {
   bool fits = false, host_fits = true;
   std::vector<AttentionCost> attention;  // by kind: of the rows of `lengths`, by their weights
   std::vector<std::string> formulas;     // forms of attention that were priced by a formula
+  bool fits_everywhere() const { return fits && host_fits; }  // on the GPUs, and on the host
   double seconds_of(TermKind) const;
   double exposed_transfer_s() const { return seconds_of(TermKind::transfer); }
   double exposed_wait_s() const { return seconds_of(TermKind::wait); }
@@ -68,7 +69,7 @@ class StepModel {
   // The same with attention as short as on one GPU, shared evenly, and no exchange in it: no algorithm is
   // faster.
   StepEstimate bound(const ModelLayout&);
-  // With the memory of the attention's plans, which is exact, and the time of bound().
+  // With the memory of the attention's plans (LayerAttention::memory) and the time of bound().
   StepEstimate planned(const ModelLayout&);
 
   AttentionCase case_of(std::size_t kind, const ModelLayout&, std::int64_t document) const;
@@ -76,7 +77,6 @@ class StepModel {
   const Model& model() const { return model_; }
   const Training& training() const { return training_; }
   const Hardware& hardware() const { return rates_.hardware(); }
-  const MachineRates& rates() const { return rates_; }
 
  private:
   struct Stage;  // one micro-batch through the slowest pipeline stage

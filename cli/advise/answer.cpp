@@ -12,14 +12,6 @@ namespace cplab {
 
 namespace {
 
-bool fits(const Candidate& candidate) {
-  return candidate.step.fits && candidate.step.host_fits;
-}
-
-bool same_degrees(const ModelLayout& a, const ModelLayout& b) {
-  return a.tp == b.tp && a.cp == b.cp && a.pp == b.pp && a.ep == b.ep && a.zero == b.zero;
-}
-
 // The best one's degrees with up to three algorithms, each other degrees with their best one.
 std::vector<std::size_t> rows_to_show(const std::vector<Candidate>& candidates, std::size_t most) {
   constexpr std::size_t of_best = 3;
@@ -56,7 +48,9 @@ void prove(StepModel& steps, Answer& answer, double most_s, Progress& progress) 
 
 // Where none of those that were simulated goes without context parallelism, its best one joins them.
 void add_without_cp(const Question& question, StepModel& steps, Search& found) {
-  const auto without = [](const Candidate& candidate) { return candidate.layout.cp == 1 && fits(candidate); };
+  const auto without = [](const Candidate& candidate) {
+    return candidate.layout.cp == 1 && candidate.step.fits_everywhere();
+  };
   const std::vector<std::int64_t>& asked = question.space.cp;
   if (std::any_of(found.candidates.begin(), found.candidates.end(), without)) return;
   if (question.training.cp > 1 || (!asked.empty() && std::find(asked.begin(), asked.end(), 1) == asked.end()))
@@ -135,7 +129,7 @@ Answer answer_to(const Question& question, const AnswerOptions& options, Progres
   const Candidate& best = candidates.front();
   answer.bindings = bindings_of(best.step);
   if (question.baseline) answer.baseline = baseline_of(question);
-  if (!fits(best)) {
+  if (!best.step.fits_everywhere()) {
     answer.levers = levers_of(question.model, question.training, question.hardware, best.layout);
   } else {
     progress.stage("changing one thing at a time");

@@ -12,10 +12,6 @@ namespace cplab {
 
 namespace {
 
-bool fits(const StepEstimate& step) {
-  return step.fits && step.host_fits;
-}
-
 std::string tokens_text(std::int64_t tokens) {
   if (tokens >= 1024 && tokens % 1024 == 0 && tokens < (std::int64_t{1} << 20))
     return std::to_string(tokens / 1024) + "K";
@@ -122,8 +118,8 @@ TextTable candidate_table(const Question& question, const Answer& answer) {
          format_percent(c.step.limit_s / c.step.time_s, 0), format_time(c.step.exposed_transfer_s(), unit),
          format_time(c.step.exposed_wait_s(), unit), format_gib(c.step.memory.total_bytes, 1),
          c.step.memory.host_bytes > 0 ? format_gib(c.step.memory.host_bytes, 0) : "-",
-         fits(c.step) ? "yes" : "NO", answer.proved[i]});
-    if (c.equal_to_best && fits(c.step)) table.mark_best(table.rows() - 1);
+         c.step.fits_everywhere() ? "yes" : "NO", answer.proved[i]});
+    if (c.equal_to_best && c.step.fits_everywhere()) table.mark_best(table.rows() - 1);
   }
   return table;
 }
@@ -228,7 +224,7 @@ void write_head(std::ostream& out, const Question& question, const Answer& answe
                            answer.search.pruned),
                width, "  ");
   out << '\n';
-  if (fits(step)) {
+  if (step.fits_everywhere()) {
     write_folded(out, run_text(question, answer), width);
     write_folded(out, why_text(answer), width);
     if (const std::string text = matter_text(question, answer); !text.empty()) write_folded(out, text, width);
@@ -260,7 +256,7 @@ void write_answer(std::ostream& out, const Question& question, const Answer& ans
         out,
         fmt::format("Without context parallelism: {}, {} ({} %){}.", describe(none.layout),
                     time_text(none.step.time_s), format_signed_percent(none.step.time_s / best.time_s - 1),
-                    fits(none.step) ? "" : ", which does not fit"),
+                    none.step.fits_everywhere() ? "" : ", which does not fit"),
         style.width);
   }
   out << '\n';
@@ -269,7 +265,7 @@ void write_answer(std::ostream& out, const Question& question, const Answer& ans
         out,
         fmt::format("Baseline {}: {}{}, {} GiB, {} % in time a token.", describe(answer.baseline->layout),
                     time_text(answer.baseline->step.time_s),
-                    fits(answer.baseline->step) ? "" : " (does not fit)",
+                    answer.baseline->step.fits_everywhere() ? "" : " (does not fit)",
                     format_gib(answer.baseline->step.memory.total_bytes, 1),
                     format_signed_percent(answer.baseline->step.time_s / answer.baseline->step.tokens /
                                               (best.time_s / best.tokens) -
@@ -329,7 +325,8 @@ void write_answer_csv(std::ostream& out, const Question& question, const Answer&
                    algorithm_text(question.model, c.layout), fmt::format("{}", c.step.time_s),
                    fmt::format("{}", c.step.low_s), fmt::format("{}", c.step.high_s),
                    fmt::format("{}", c.step.tokens_s_gpu), std::to_string(c.step.memory.total_bytes),
-                   fits(c.step) ? "true" : "false", c.equal_to_best ? "true" : "false", answer.proved[i]});
+                   c.step.fits_everywhere() ? "true" : "false", c.equal_to_best ? "true" : "false",
+                   answer.proved[i]});
   }
   table.write_csv(out);
 }
