@@ -86,6 +86,16 @@ void StepModel::add_exchanges(const ModelLayout& layout, const Stage& stage, Ste
       terms.add("weights", TermKind::transfer, exposed(weights, stage.forward_path, hides, layers, 1, path),
                 weights.origin);
   }
+  add_pipeline(layout, stage, step);
+  if (trains) add_optimizer(layout, stage, step);
+}
+
+// The bubble and hops of a pipeline, what layers of different placements trade, and waiting for long rows.
+void StepModel::add_pipeline(const ModelLayout& layout, const Stage& stage, StepEstimate& step) const {
+  Terms terms(step);
+  const double m = as_double(layout.micro_batches);
+  const bool trains = training_.mode == Mode::training;
+  ResourceSeconds& path = step.critical;
   if (layout.pp > 1) {
     const double bytes =
         tokens_of_rank(training_, layout) / as_double(layout.tp) * as_double(model_.hidden) * 2;
@@ -112,7 +122,17 @@ void StepModel::add_exchanges(const ModelLayout& layout, const Stage& stage, Ste
     terms.add("replicas wait for the longest rows", TermKind::wait, longer_s, Origin::extrapolated);
     path.add(stage.attention_path, longer_s / stage.attention_path.total());
   }
-  if (!trains) return;
+}
+
+// The update of the trained weights, and what goes to the host and back.
+void StepModel::add_optimizer(const ModelLayout& layout, const Stage& stage, StepEstimate& step) const {
+  Terms terms(step);
+  const LocalParameters local = local_parameters(model_, training_, layout);
+  const double m = as_double(layout.micro_batches), layers = std::max(1.0, stage.layers);
+  const bool adapters = training_.lora_rank > 0;
+  const double trained_dense = adapters ? local.trained : local.dense,
+               trained_experts = adapters ? 0 : local.experts;
+  ResourceSeconds& path = step.critical;
   const double shards = layout.zero >= 1 ? as_double(dense_shards(layout)) : 1,
                expert_parts = layout.zero >= 1 ? as_double(expert_shards(layout)) : 1;
   const double updated = trained_dense / shards + trained_experts / expert_parts;

@@ -114,9 +114,8 @@ void Terms::put(std::string_view name, TermKind kind, const OriginSeconds& origi
   if (origins.total() > 0) step_.terms.push_back({name, kind, origins, half_s});
 }
 
-StepEstimate StepModel::estimate(const ModelLayout& layout, Detail detail) {
-  StepEstimate step;
-  const Stage stage = stage_of(layout, detail);
+// What the layers of the slowest stage and the head do in all micro-batches.
+void StepModel::add_layers(const ModelLayout& layout, const Stage& stage, StepEstimate& step) const {
   const bool trains = training_.mode == Mode::training;
   const double m = as_double(layout.micro_batches), times = m * stage.layers;
   const MeanLayer& layer = stage.layer;
@@ -165,10 +164,13 @@ StepEstimate StepModel::estimate(const ModelLayout& layout, Detail detail) {
   terms.add("between kernels", TermKind::compute, m * stage.gaps_s, Origin::assumed);
   step.critical.add(stage.forward_path, m);
   step.critical.add(stage.backward_path, m);
-  add_exchanges(layout, stage, step);
-  sum_up(step);
+}
 
-  const bool decodes = training_.mode == Mode::decode;
+// Tokens, FLOPs and shares of a step whose time is known.
+void StepModel::add_figures(const ModelLayout& layout, const Stage& stage, StepEstimate& step) const {
+  const bool trains = training_.mode == Mode::training, decodes = training_.mode == Mode::decode;
+  const MeanLayer& layer = stage.layer;
+  const double m = as_double(layout.micro_batches);
   const double row = decodes ? 1 : as_double(row_tokens(training_)),
                rows = as_double(layout.micro_batch * layout.micro_batches * layout.dp);
   step.tokens = rows * row;
@@ -192,6 +194,10 @@ StepEstimate StepModel::estimate(const ModelLayout& layout, Detail detail) {
   const double moved_s = layer.work.peak_s * as_double(model_.layer_count()) + stage.head.peak_s;
   step.limit_s = rows * pair_flops / (as_double(layout.gpus()) * rates_.peak_flops("bf16")) +
                  m * moved_s * (trains ? 1 : 1.0 / 3) / as_double(layout.pp);
+}
+
+void StepModel::add_memory(const ModelLayout& layout, const Stage& stage, StepEstimate& step) const {
+  const bool trains = training_.mode == Mode::training;
   const Hardware& machine = hardware();
   const double cache = trains ? 0
                               : cache_bytes(model_, layout, as_double(row_tokens(training_)),
@@ -202,6 +208,16 @@ StepEstimate StepModel::estimate(const ModelLayout& layout, Detail detail) {
   step.capacity_bytes = machine.gpu.capacity_bytes;
   step.fits = step.memory.total_bytes <= step.capacity_bytes;
   step.host_fits = training_.host_bytes == 0 || step.memory.host_bytes <= training_.host_bytes;
+}
+
+StepEstimate StepModel::estimate(const ModelLayout& layout, Detail detail) {
+  StepEstimate step;
+  const Stage stage = stage_of(layout, detail);
+  add_layers(layout, stage, step);
+  add_exchanges(layout, stage, step);
+  sum_up(step);
+  add_figures(layout, stage, step);
+  add_memory(layout, stage, step);
   step.attention = stage.attention;
   for (const AttentionCost& cost : stage.attention)
     if (!cost.formula.empty() &&

@@ -86,6 +86,11 @@ class StepModel {
   static void add_gaps(Stage&, Recompute, bool trains);
   StepEstimate estimate(const ModelLayout&, Detail);
   void add_exchanges(const ModelLayout&, const Stage&, StepEstimate&) const;
+  void add_pipeline(const ModelLayout&, const Stage&, StepEstimate&) const;
+  void add_optimizer(const ModelLayout&, const Stage&, StepEstimate&) const;
+  void add_layers(const ModelLayout&, const Stage&, StepEstimate&) const;
+  void add_figures(const ModelLayout&, const Stage&, StepEstimate&) const;
+  void add_memory(const ModelLayout&, const Stage&, StepEstimate&) const;
 
   const Model& model_;
   const Training& training_;
