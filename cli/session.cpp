@@ -30,7 +30,8 @@ void note_unused(ScenarioFile& file, const std::string& command, Reads reads, bo
     if (!file.hardware.empty() && !file.hardware_overrides.empty()) {
       (void)machine_of(file);  // errors in it are reported even where it is not used
     }
-    if (file.table.is_set("hardware.file")) note(by_option ? "--hardware" : "--set hardware.file", why);
+    if (file.table.is_set("hardware.file") && !(by_option && reads.rates))
+      note(by_option ? "--hardware" : "--set hardware.file", why);
     for (const auto& [key, value] : file.hardware_overrides) note(hardware_option(key, value), why);
   }
   const bool set = file.table.is_set("simulate");

@@ -11,8 +11,6 @@ namespace cplab {
 
 namespace {
 
-// Less of a gain than this is lost between releases and machines.
-constexpr double noise = 0.03;
 constexpr std::int64_t shortest = 4096, longest = std::int64_t{1} << 20;
 
 std::string percent(double share) {
@@ -67,7 +65,7 @@ BreakEven pays_from(const Model& model, const Training& training, const Hardware
     const std::int64_t middle = (low + high) / 2;
     const LengthPoint point = with_and_without(model, training, hardware, space, shortest << middle);
     const bool pays =
-        point.with_s > 0 && (point.without_s == 0 || point.with_s * (1 + noise) < point.without_s);
+        point.with_s > 0 && (point.without_s == 0 || point.with_s * (1 + release_noise) < point.without_s);
     if (pays) first = point;
     if (pays)
       high = middle - 1;

@@ -113,6 +113,7 @@ std::vector<Change> changes_of(const Model& model, const Training& training, con
   }
   again.with("attention kernels 10 % faster", with_attention_speed(hardware, faster_kernels));
   again.with("matrix products 10 % faster", with_product_speed(hardware, faster_kernels));
+  again.with("memory of the GPUs 10 % faster", with_memory_speed(hardware, faster_kernels));
   for (const auto& [what, machine] : others) again.with(what, machine);
   if (!training.lengths.empty() && layout.dp > 1) {
     Training even = training;

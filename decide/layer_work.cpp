@@ -41,8 +41,8 @@ class Work {
     work_.peak_s += (forward_bytes + backward_bytes) / rates_.hardware().gpu.copy_bytes_s;
   }
   // Bytes of an element that is kept as a product's operand alone: as narrow as the product takes it.
-  double operand_bytes() const {
-    return training_.dtype == "fp8" ? 1 : training_.dtype == "fp4" ? 0.5 : activation_bytes;
+  double kept_operand_bytes() const {
+    return is_narrow(training_.dtype) ? operand_bytes(training_.dtype) : activation_bytes;
   }
   // A norm of so many elements: read and written once, twice as much backward. Operation by operation it is
   // widened, squared, scaled, narrowed and weighted by a kernel each, 28 bytes instead of 4 an element, and
@@ -92,9 +92,8 @@ class Work {
   // Narrow products take operands that a kernel has made narrow, along rows and along columns: x forward, the
   // result's gradient backward. Weights are made narrow once a step.
   void quantize(double rows, double in, double out, bool again) {
-    const double narrow = training_.dtype == "fp8" ? 1 : training_.dtype == "fp4" ? 0.5 : 0;
-    if (narrow == 0) return;
-    const double each = activation_bytes + 2 * narrow;
+    if (!is_narrow(training_.dtype)) return;
+    const double each = activation_bytes + 2 * operand_bytes(training_.dtype);
     const KernelTime forward = rates_.move(rows * in * each);
     add_move(work_.forward, forward);
     if (again) add_move(work_.again, forward);
@@ -172,7 +171,7 @@ void attention_part(Work& work, LayerWork& sums, const Model& model, const Atten
   // The layer's input and the normalized one; what is gated beside what the plan keeps.
   sums.saved_full_bytes += static_cast<std::int64_t>(norm);
   sums.saved_selective_bytes += static_cast<std::int64_t>(norm + rows * gate * activation_bytes);
-  sums.saved_none_bytes += static_cast<std::int64_t>(norm + rows * h / tp * work.operand_bytes() +
+  sums.saved_none_bytes += static_cast<std::int64_t>(norm + rows * h / tp * work.kept_operand_bytes() +
                                                      2 * rows * gate * activation_bytes);
   sums.working_bytes =
       std::max(sums.working_bytes, static_cast<std::int64_t>(rows * (h + q + kv + gate) * activation_bytes));
@@ -190,7 +189,7 @@ void feed_forward_products(Work& work, LayerWork& sums, const Training& training
   work.move(act * (first + width), act * (2 * first + 2 * width), true);
   // What the activation of the gate gives is a result of its own where it is a kernel of its own.
   const double kept = (first + (gated && !training.fused_kernels ? width : 0)) * activation_bytes +
-                      width * work.operand_bytes();
+                      width * work.kept_operand_bytes();
   const auto chunks = static_cast<double>(training.feed_forward_chunks);
   sums.saved_none_bytes += static_cast<std::int64_t>(rows * kept / chunks);
   sums.working_bytes =
@@ -207,7 +206,7 @@ void feed_forward_part(Work& work, LayerWork& sums, const Model& model, const Fe
   const double norm = rows * h * activation_bytes / tp;
   work.norm(rows * h / tp, sums.norm_bytes);
   sums.saved_selective_bytes += static_cast<std::int64_t>(norm);
-  sums.saved_none_bytes += static_cast<std::int64_t>(norm + rows * h / tp * work.operand_bytes());
+  sums.saved_none_bytes += static_cast<std::int64_t>(norm + rows * h / tp * work.kept_operand_bytes());
   if (kind.experts == 0) {
     work.tensor_exchange(rows, h, true);
     feed_forward_products(work, sums, training, rows, h, static_cast<double>(kind.width) / tp, kind.gated, 1);
@@ -224,7 +223,7 @@ void feed_forward_part(Work& work, LayerWork& sums, const Model& model, const Fe
                           static_cast<double>(kind.width) / static_cast<double>(layout.etp), kind.gated,
                           local);
     work.move(2 * own * chosen * h * activation_bytes, 2 * own * chosen * h * activation_bytes, false);
-    sums.saved_none_bytes += static_cast<std::int64_t>(routed * h * work.operand_bytes());
+    sums.saved_none_bytes += static_cast<std::int64_t>(routed * h * work.kept_operand_bytes());
     if (kind.shared_width > 0) {
       work.tensor_exchange(rows, h, true);
       feed_forward_products(work, sums, training, rows, h, static_cast<double>(kind.shared_width) / tp,
@@ -280,7 +279,7 @@ HeadWork head_work(const Model& model, const Training& training, const ModelLayo
                    const MachineRates& rates, double tokens) {
   LayerWork sums;
   Training wide = training;
-  if (wide.dtype == "fp8" || wide.dtype == "fp4") wide.dtype = "bf16";  // recipes keep the last product wide
+  if (is_narrow(wide.dtype)) wide.dtype = "bf16";  // recipes keep the last product wide
   Work work(sums, wide, layout, rates);
   const auto h = static_cast<double>(model.hidden), tp = static_cast<double>(layout.tp);
   const double columns = static_cast<double>(model.vocabulary) / tp;

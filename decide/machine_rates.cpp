@@ -21,11 +21,15 @@ double product_flops(double m, double n, double k, double groups) {
   return 2 * m * n * k * groups;
 }
 
+}  // namespace
+
 bool is_narrow(std::string_view dtype) {
-  return dtype == "fp8" || dtype == "fp4";
+  return operand_bytes(dtype) < operand_bytes("bf16");
 }
 
-}  // namespace
+double operand_bytes(std::string_view dtype) {
+  return dtype == "fp8" ? 1.0 : dtype == "fp4" ? 0.5 : 2.0;
+}
 
 double MachineRates::peak_flops(std::string_view dtype) const {
   double wide = 0;
@@ -83,7 +87,7 @@ KernelTime MachineRates::product(std::string_view dtype, double m, double n, dou
   if (m <= 0 || n <= 0 || k <= 0 || groups <= 0) return {{0, Origin::measured}, Resource::products};
   const Estimate efficiency = gemm_efficiency(dtype);
   const double flops_s = held_flops(dtype, efficiency.seconds) * waves_share(m, n, groups);
-  const double bytes = (dtype == "fp8" ? 1.0 : dtype == "fp4" ? 0.5 : 2.0) * (m * k + n * k) + 2 * m * n;
+  const double bytes = operand_bytes(dtype) * (m * k + n * k) + 2 * m * n;
   const double anew = groups > 1 ? (1 + group_rows / m) * (1 + group_depth / k) : 1;
   const double memory_s = bytes * groups / hardware_.gpu.copy_bytes_s;
   const double least_s =

@@ -30,6 +30,11 @@ struct WireTime : Estimate {
   }
 };
 
+// Of an element of a product's operand: bf16, fp16 2, fp8 1, fp4 a half.
+double operand_bytes(std::string_view dtype);
+// fp8, fp4: operands that a kernel has made narrower than what layers hand on.
+bool is_narrow(std::string_view dtype);
+
 class MachineRates {
  public:
   // `hardware` must outlive it.

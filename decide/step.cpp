@@ -10,9 +10,6 @@ namespace cplab {
 
 namespace {
 
-// Runs of one binary differ by so much between releases and machines (the published rows of one recipe do).
-constexpr double noise = 0.03;
-
 // Of the half-widths of a step's terms, what a whole step is off by: bands are of single kernels and
 // messages, whose errors average over a layer, and Fitted takes what they share. Of the eight rows marked
 // `fit` whose host is not what is measured (docs/17-whole-models.md) the worst is off by half of its
@@ -94,8 +91,8 @@ void sum_up(StepEstimate& step) {
     step.time_s += term.seconds();
     squares += term.half_s * term.half_s;
   }
-  const double half =
-      std::sqrt(step_of_terms * step_of_terms * squares + noise * noise * step.time_s * step.time_s);
+  const double half = std::sqrt(step_of_terms * step_of_terms * squares +
+                                release_noise * release_noise * step.time_s * step.time_s);
   step.low_s = std::max(0.0, step.time_s - half);
   step.high_s = step.time_s + half;
 }

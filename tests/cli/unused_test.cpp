@@ -44,6 +44,8 @@ TEST_CASE("options that a command takes and does not use") {
              "--set hardware.gpu.sms: not used by verify"},
         Case{{"run", "ring-small", "--device", "cpu", "--set", "hardware.file=h200x4"},
              "--set hardware.file: not used by run"},
+        Case{{"run", "ring-small", "--device", "cpu", "--hardware", "h200x4"},
+             "--hardware: not used by run"},
         Case{{"verify", "ring-small", "--set", "simulate.cuda_graph=true"},
              "--set simulate.*: not used by verify"},
         Case{{"reproduce", "te-p2p-memory", "--set", "hardware.gpu.sms=100"},
