@@ -16,6 +16,7 @@ struct RingOptions {
   SoftmaxSumOptions sum;
   Role gradient_wire = Role::wide;
   bool overlap = true;
+  int lane = 0;             // the first of its communication lanes
   bool copy_tiles = false;  // tile_inputs="copy": slot 0 copies K and V, tiles of some rows read copies
   TransportChoice transport = Transport::nccl;
   Travel travel = Travel::whole;
