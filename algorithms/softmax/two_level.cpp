@@ -42,7 +42,10 @@ Distribution joined(const Distribution& tokens, const std::vector<std::vector<in
 }  // namespace
 
 std::vector<TeamSpec> two_level_teams(const Scenario& s, InnerOrder order) {
-  const std::int64_t P = s.parallel.ranks, A = s.schedule.count("inner_ranks");
+  return two_level_teams(s.parallel.ranks, s.schedule.count("inner_ranks"), order);
+}
+
+std::vector<TeamSpec> two_level_teams(std::int64_t P, std::int64_t A, InnerOrder order) {
   if (A == 1 || A == P) return {};
   TeamSpec inner{"inner", inner_teams(P, A, order)}, outer{"outer", {}};
   for (std::size_t i = 0; i < static_cast<std::size_t>(A); ++i) {
@@ -83,14 +86,24 @@ std::vector<OptionInfo> two_level_options() {
   return options;
 }
 
+std::int64_t inner_ranks_by_machine(std::int64_t ranks, std::int64_t heads) {
+  std::int64_t most = 1;
+  for (std::int64_t inner = 1; inner <= std::min(ranks, defaults::most_inner_ranks()); ++inner)
+    if (ranks % inner == 0 && heads % inner == 0) most = inner;
+  return most;
+}
+
+void require_divided_ranks(const Scenario& s, std::string_view option) {
+  const std::int64_t P = s.parallel.ranks, A = s.schedule.count(option);
+  if (P % A != 0)
+    throw ScenarioError("schedule." + std::string(option),
+                        std::to_string(A) + " does not divide parallel.ranks (" + std::to_string(P) + ")");
+}
+
 void resolve_two_level_defaults(Scenario& s, InnerOrder order) {
   const std::int64_t P = s.parallel.ranks;
-  if (!s.schedule.find("inner_ranks")) {
-    std::int64_t most = 1;
-    for (std::int64_t inner = 1; inner <= std::min(P, defaults::most_inner_ranks()); ++inner)
-      if (P % inner == 0 && s.problem.heads % inner == 0) most = inner;
-    s.schedule.set("inner_ranks", most);
-  }
+  if (!s.schedule.find("inner_ranks"))
+    s.schedule.set("inner_ranks", inner_ranks_by_machine(P, s.problem.heads));
   const std::int64_t A = s.schedule.count("inner_ranks");
   std::vector<Distribution> rings;
   for (int replica = 0; replica < static_cast<int>(s.parallel.replicas) && P % A == 0; ++replica)
@@ -101,11 +114,8 @@ void resolve_two_level_defaults(Scenario& s, InnerOrder order) {
 void validate_two_level(const Scenario& s) {
   require_softmax(s);
   validate_ring_options(s.schedule);
-  const std::int64_t P = s.parallel.ranks, A = s.schedule.count("inner_ranks");
-  if (P % A != 0)
-    throw ScenarioError("schedule.inner_ranks",
-                        std::to_string(A) + " does not divide parallel.ranks (" + std::to_string(P) + ")");
-  require_divided_heads(s, A, "schedule.inner_ranks");
+  require_divided_ranks(s, "inner_ranks");
+  require_divided_heads(s, s.schedule.count("inner_ranks"), "schedule.inner_ranks");
 }
 
 }  // namespace cplab

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/core/algorithm.hpp"
@@ -14,8 +15,13 @@ namespace cplab {
 // and consecutive ones form a ring.
 enum class InnerOrder : std::uint8_t { consecutive, strided };
 
-// Teams "inner" and "outer"; none where one of the levels has a single rank.
-std::vector<TeamSpec> two_level_teams(const Scenario&, InnerOrder);
+// Teams "inner" of so many ranks and "outer" across them; none where one of the levels has a single rank.
+std::vector<TeamSpec> two_level_teams(std::int64_t ranks, std::int64_t inner, InnerOrder);
+std::vector<TeamSpec> two_level_teams(const Scenario&, InnerOrder);  // by schedule.inner_ranks
+// The most ranks of a node, by defaults::most_inner_ranks(), that divide `ranks`, and `heads` too.
+std::int64_t inner_ranks_by_machine(std::int64_t ranks, std::int64_t heads);
+// Throws ScenarioError unless that option divides the ranks.
+void require_divided_ranks(const Scenario&, std::string_view option);
 
 // `one_by_one`: q, K and V are traded one after the other, and nothing runs beside that.
 void build_two_level(Builder&, InnerOrder, bool one_by_one);
