@@ -57,7 +57,7 @@ void build_double_ring(Builder& b) {
 Algorithm double_ring_algorithm() {
   Algorithm a = algorithm_of_rings(build_double_ring);
   a.name = "double_ring";
-  a.aliases = {"loongtrain", "burst"};
+  a.aliases = {"loongtrain", "burst_engine"};
   a.summary = "a ring in each node, and beside it one across nodes (LoongTrain, arXiv 2406.18485)";
   a.options.push_back(defaults::by_machine(least_option("node_ranks", 1, 1, "ranks of an inner ring")));
   a.resolve_defaults = [](Scenario& s) {

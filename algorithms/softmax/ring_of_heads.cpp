@@ -45,7 +45,7 @@ const Backward& RingOfHeads::backward_part(const Backward& whole) {
   g.q = part(whole.q), g.lse = part(whole.lse), g.dout = part(whole.dout), g.delta = part(whole.delta);
   g.dq = part(whole.dq), g.out = part(whole.out), g.rounded_dq = part(whole.rounded_dq);
   // Other layers have run in between: what the forward copied is gone.
-  g.kv = scope.b.between_layers() ? contiguous(whole.kv) : f.kv;
+  g.kv = scope.b.between_layers() && ring.rereads_kv() ? contiguous(whole.kv) : f.kv;
   const bool all = scope.key_heads() == whole.dkv.problem_heads();
   g.dkv = all ? whole.dkv : scope.dkv_buffer("dkv_half", Role::nominal, Category::working, 1, scope.rows);
   return g;

@@ -23,12 +23,6 @@ std::vector<std::vector<int>> inner_teams(std::int64_t ranks, std::int64_t inner
   return teams;
 }
 
-Distribution of_members(const Distribution& tokens, const std::vector<int>& positions) {
-  Distribution some;
-  for (const int position : positions) some.members.push_back(tokens[position]);
-  return some;
-}
-
 // The tokens that meet in one place of a ring, by place; those of one rank in its own runs, as a plain ring
 // has them.
 Distribution joined(const Distribution& tokens, const std::vector<std::vector<int>>& teams) {
@@ -40,6 +34,21 @@ Distribution joined(const Distribution& tokens, const std::vector<std::vector<in
 }
 
 }  // namespace
+
+Distribution of_members(const Distribution& tokens, const std::vector<int>& positions) {
+  Distribution some;
+  for (const int position : positions) some.members.push_back(tokens[position]);
+  return some;
+}
+
+Grid::Grid(Builder& b, std::int64_t inner)
+    : self_(alone(b.everyone())),
+      inner_(inner == 1       ? self_
+             : inner == b.P() ? b.everyone()
+                              : b.team("inner")),
+      outer_(inner == 1       ? b.everyone()
+             : inner == b.P() ? self_
+                              : b.team("outer")) {}
 
 std::vector<TeamSpec> two_level_teams(const Scenario& s, InnerOrder order) {
   return two_level_teams(s.parallel.ranks, s.schedule.count("inner_ranks"), order);
@@ -59,9 +68,8 @@ void build_two_level(Builder& b, InnerOrder order, bool one_by_one) {
   const Schedule& schedule = b.scenario().schedule;
   const std::int64_t A = schedule.count("inner_ranks");
   const std::vector<std::vector<int>> teams = inner_teams(b.P(), A, order);
-  const Team self = alone(b.everyone());
-  const Team& inner = A == 1 ? self : A == b.P() ? b.everyone() : b.team("inner");
-  const Team& outer = A == 1 ? b.everyone() : A == b.P() ? self : b.team("outer");
+  const Grid grid(b, A);
+  const Team &inner = grid.inner(), &outer = grid.outer();
   const Scope whole(b);
   const Distribution& tokens = b.shared().kept(of_members(whole.tokens, inner.positions));
   const HeadRange heads = b.shared().split_heads(tokens)[inner.place].heads;
