@@ -4,6 +4,7 @@
 // them with its own keys, and the partial results come back on the same tree, merged wherever branches meet:
 // in 2 log2(P) rounds, of any P. Backward, dout, lse and delta go out too, and shares of dq come back.
 #include "algorithms/softmax/tree.hpp"
+
 namespace cplab {
 
 void Tree::spread(const std::vector<Box>& own, const std::vector<Box>& all) {
@@ -34,20 +35,11 @@ void Tree::reduce(const std::vector<Box>& all, const std::vector<Box>& came,
 }
 
 Algorithm tree_algorithm() {
-  Algorithm a;
+  Algorithm a = algorithm_of_few_queries([](Builder& b) { build_tree(b, false); });
   a.name = "tree";
   a.aliases = {"tree_attention"};
   a.summary =
       "queries go to all ranks and partial results come back on a tree (arXiv 2408.04093); for decode";
-  a.placements = {"contiguous", "zigzag", "striped", "hybrid"};
-  a.options = pass_q_option_infos();
-  a.validate = require_softmax;
-  a.build = [](Builder& b) {
-    const Scope whole(b);
-    Tree tree(whole, pass_q_options(b.scenario().schedule));
-    WithQuerySum with_sum(whole, tree);
-    run_whole(whole, with_sum);
-  };
   return a;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/softmax/pass_q.hpp"
@@ -13,7 +14,8 @@ namespace cplab {
 
 class Tree final : public SoftmaxAlgorithm {
  public:
-  Tree(const Scope&, const PassQOptions&);
+  // by_heads: partial results are merged by heads, as in helix.cpp, instead of on the tree.
+  Tree(const Scope&, const PassQOptions&, bool by_heads);
   void forward(const Forward&) override;
   void backward(const Backward&) override;
   Lane comm() const override { return o.comm; }
@@ -24,6 +26,7 @@ class Tree final : public SoftmaxAlgorithm {
   Rows blocks(int first, int end) const;
   std::int64_t rows() const { return begins.back(); }
   Box all(const Box& like, Role) const;
+  Box all(const Box& like, Role, Layout) const;
   Box incoming(const Box& all) const;
 
   // How many blocks are as far away as `distance` at the hop of that length.
@@ -40,11 +43,26 @@ class Tree final : public SoftmaxAlgorithm {
               const std::function<void(const Rows& blocks)>& join);
   Tile tile(Take) const;
 
+  // The same of the forward, by heads: those that a member merges, of all rows.
+  void merge_by_heads(const Forward&, const Box& out, const Box& lse);
+  HeadRange share(int member) const;
+  Box of_share(const Box& all, std::string_view name, int slots) const;
+  Box own_rows(const Box& all, std::string_view name) const;
+  int other(int member) const { return member < s.place() ? member : member - 1; }
+  std::vector<RowRange> in_order_of(int member) const;  // rows of `all` as that member has them
+  Rows first_block() const { return Rows::range(0, s.rows); }
+  void bring_home(const Box& out, const Box& home, const Box& lse, const Forward&);
+
   const Scope& s;
   Builder& b;
   const PassQOptions o;
+  const bool by_heads;
   std::vector<std::int64_t> begins;  // by block: its first row
   bool has_tokens;                   // this member has queries
 };
+
+// What algorithms of few queries register, without a name; and their plans.
+Algorithm algorithm_of_few_queries(void (*build)(Builder&));
+void build_tree(Builder&, bool by_heads);
 
 }  // namespace cplab

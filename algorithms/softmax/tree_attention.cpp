@@ -5,7 +5,8 @@
 
 namespace cplab {
 
-Tree::Tree(const Scope& scope, const PassQOptions& options) : s(scope), b(scope.b), o(options), begins{0} {
+Tree::Tree(const Scope& scope, const PassQOptions& options, bool heads)
+    : s(scope), b(scope.b), o(options), by_heads(heads), begins{0} {
   const auto any = [&](int member) {
     return std::ranges::any_of(s.tokens[member].runs, [](const TokenRun& run) { return run.valid > 0; });
   };
@@ -31,9 +32,13 @@ int Tree::longest() const {
 }
 
 Box Tree::all(const Box& like, Role role) const {
+  return all(like, role, b.declared(like).layout);
+}
+
+Box Tree::all(const Box& like, Role role, Layout layout) const {
   const Buffer& of = b.declared(like);
   return b.buffer({of.name + "_all", role, Category::working, 1, rows(), like.problem_heads().count(),
-                   of.width, of.planes, of.layout, like.problem_heads().begin});
+                   of.width, of.planes, layout, like.problem_heads().begin});
 }
 
 Box Tree::incoming(const Box& of_all) const {
@@ -69,13 +74,17 @@ Tile Tree::tile(Take take) const {
 void Tree::forward(const Forward& f) {
   const bool alone = s.P() == 1;
   const Box q = alone ? f.q : all(f.q, Role::nominal), lse = alone ? f.lse : all(f.lse, Role::wide);
-  const Box out = alone ? f.out : all(f.out, o.wide ? Role::wide : Role::nominal);
+  // By heads: a share of them is one piece.
+  const Box out = alone ? f.out
+                        : all(f.out, o.wide ? Role::wide : Role::nominal,
+                              by_heads ? Layout::heads_first : b.declared(f.out).layout);
   if (!alone) spread({f.q}, {q});
   const Tile t = tile(Take::queries);
   const Box kv = f.kv.rows(t.k_rows);
   b.attend(compute_lane, {q, keys(b, kv), values(b, kv), out, lse, t.segments, WriteMode::store,
                           f.max_logit->of(compute_lane)});
   if (alone) return;
+  if (by_heads) return merge_by_heads(f, out, lse);
   const Box out_came = incoming(out), lse_came = incoming(lse);
   reduce({out, lse}, {out_came, lse_came}, [&](const Rows& met) {
     b.merge(compute_lane, out_came.first_rows(met.count()), lse_came.first_rows(met.count()), out.rows(met),
@@ -102,6 +111,65 @@ void Tree::backward(const Backward& g) {
   reduce({dq}, {came},
          [&](const Rows& met) { b.add(compute_lane, came.first_rows(met.count()), dq.rows(met)); });
   if (s.rows > 0) b.convert(compute_lane, dq.first_rows(s.rows), g.dq);
+}
+
+// ---- By heads.
+
+HeadRange Tree::share(int member) const {
+  const std::int64_t heads = s.heads().count();
+  return {s.heads().begin + member * heads / s.P(), s.heads().begin + (member + 1) * heads / s.P()};
+}
+
+Box Tree::of_share(const Box& of_all, std::string_view name, int slots) const {
+  const HeadRange own = share(s.place());
+  const std::int64_t rows_of_all = blocks(0, s.P()).count();
+  if (own.count() == 0 || rows_of_all == 0) return {};
+  const Buffer& of = b.declared(of_all);
+  return b.buffer({name, of.role, Category::working, slots, rows_of_all, own.count(), of.width, of.planes,
+                   of.layout, own.begin});
+}
+
+Box Tree::own_rows(const Box& of_all, std::string_view name) const {
+  const Buffer& of = b.declared(of_all);
+  return b.buffer({name, of.role, Category::working, 1, std::max<std::int64_t>(s.rows, 1), s.heads().count(),
+                   of.width, of.planes, of.layout, s.heads().begin});
+}
+
+std::vector<RowRange> Tree::in_order_of(int member) const {
+  const int first = (s.place() - member + s.P()) % s.P();  // here, of that member's own queries
+  std::vector<RowRange> list = blocks(first, s.P()).ranges();
+  const Rows behind = blocks(0, first);
+  list.insert(list.end(), behind.ranges().begin(), behind.ranges().end());
+  return list;
+}
+
+// The share that was merged here is at home already, and so is all of what nobody else has attended.
+void Tree::bring_home(const Box& out, const Box& home, const Box& lse, const Forward& f) {
+  if (s.rows == 0) return;
+  const HeadRange here = has_tokens ? share(s.place()) : s.heads();
+  if (here.count() > 0) {
+    b.copy(compute_lane, out.of_problem(here).first_rows(s.rows), home.of_problem(here).first_rows(s.rows));
+    b.copy(compute_lane, lse.of_problem(here).first_rows(s.rows), f.lse.of_problem(here));
+  }
+  b.convert(compute_lane, home.first_rows(s.rows), f.out);
+}
+
+// ---- Registration.
+
+Algorithm algorithm_of_few_queries(void (*build)(Builder&)) {
+  Algorithm a;
+  a.placements = {"contiguous", "zigzag", "striped", "hybrid"};
+  a.options = pass_q_option_infos();
+  a.validate = require_softmax;
+  a.build = build;
+  return a;
+}
+
+void build_tree(Builder& b, bool by_heads) {
+  const Scope whole(b);
+  Tree tree(whole, pass_q_options(b.scenario().schedule), by_heads);
+  WithQuerySum with_sum(whole, tree);
+  run_whole(whole, with_sum);
 }
 
 }  // namespace cplab
