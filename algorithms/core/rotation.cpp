@@ -69,7 +69,7 @@ RotationOfTeam::RotationOfTeam(const Distribution& tokens, Window visible, Trave
       visible_(visible),
       travel_(travel),
       route_(visited(tokens, visible, travel, route)),
-      one_chain_(route.one_chain()),
+      one_chain_(route_.one_chain()),
       later_(tokens.members.size()),
       seen_(tokens.members.size()),
       of_tree_(tokens.members.size()) {
