@@ -100,6 +100,7 @@ const std::vector<Rule>& rules() {
        "needed where that saves more than a quarter of the bytes, else whole (also where it takes long to "
        "find out: hundreds of ranks, or thousands of sequences cut)"},
       {"inner_ranks", "the most, up to " + to_string(ranks_of_node) + ", that divide ranks and heads"},
+      {"node_ranks", "the most, up to " + to_string(ranks_of_node) + ", that divide ranks"},
       {"pack_above", "a message of more than " + to_string(most_pieces) + " contiguous pieces is packed"},
       {"head_start_us",
        "an attention kernel starts " + to_string(head_start_us) + " us after what goes over nccl beside it"},

@@ -1,4 +1,4 @@
-// Which hops a rotation has, from who sees whose keys.
+// Which rows make which hop, from who sees whose keys.
 #include "algorithms/core/rotation.hpp"
 
 #include <algorithm>
@@ -9,23 +9,20 @@
 namespace cplab {
 namespace {
 
-bool seen_at(const Distribution& tokens, Window visible, int distance) {
-  const int P = tokens.size();
-  for (int place = 0; place < P; ++place)
-    if (any_live(tokens[place].runs, tokens[(place - distance + P) % P].runs, visible)) return true;
+// Does some member see a key of what it holds at that visit?
+bool seen_at(const Distribution& tokens, Window visible, const Route& route, int visit) {
+  for (int place = 0; place < tokens.size(); ++place)
+    if (any_live(tokens[place].runs, tokens[route.owner(place, visit)].runs, visible)) return true;
   return false;
 }
 
-std::vector<int> distances(const Distribution& tokens, Window visible, Travel travel, Phase phase) {
-  const int P = tokens.size();
-  std::vector<int> list;
-  for (int i = 0; i < P; ++i) {
-    if (travel == Travel::whole)
-      list.push_back(phase == Phase::forward ? i : P - 1 - i);
-    else if (i == 0 || seen_at(tokens, visible, i))
-      list.push_back(i);
-  }
-  return list;
+// Needed: without the visits at which nobody sees a key. Each member's own comes first, and stays.
+Route visited(const Distribution& tokens, Window visible, Travel travel, const Route& route) {
+  if (travel == Travel::whole) return route;
+  std::vector<char> keeps;
+  for (int v = 0; v < route.visits(); ++v)
+    keeps.push_back(static_cast<char>(v == 0 || seen_at(tokens, visible, route, v)));
+  return route.kept(keeps);
 }
 
 // The member's runs that have tokens: only these may be seen by a query.
@@ -38,14 +35,12 @@ std::vector<TokenRun> token_runs(const Holding& holding) {
 
 // By visit, the rows of `owner` that are seen at this visit or a later one: at the first, which is its own,
 // all of them.
-RowsByVisit seen_later(const Distribution& tokens, Window visible, const std::vector<int>& distances,
-                       int owner) {
+RowsByVisit seen_later(const Distribution& tokens, Window visible, const Route& route, int owner) {
   std::vector<TokenRun> unseen = token_runs(tokens[owner]);
   // From the last visit back: where rows are added, and all that are seen from there on.
   std::vector<std::pair<int, Rows>> added;
-  for (int v = static_cast<int>(distances.size()) - 1; v >= 1 && !unseen.empty(); --v) {
-    const int holder = (owner + distances[static_cast<std::size_t>(v)]) % tokens.size();
-    const Rows rows = take_seen(tokens[holder].runs, unseen, visible);
+  for (int v = route.visits() - 1; v >= 1 && !unseen.empty(); --v) {
+    const Rows rows = take_seen(tokens[route.holder(owner, v)].runs, unseen, visible);
     if (!rows.empty()) added.emplace_back(v, added.empty() ? rows : added.back().second.united(rows));
   }
   RowsByVisit later{{0, 1}, {Rows::range(0, tokens[owner].rows())}};
@@ -64,23 +59,32 @@ const Rows& RowsByVisit::at(int visit) const {
   return rows[static_cast<std::size_t>(behind - since.begin()) - 1];
 }
 
-RotationOfTeam::RotationOfTeam(const Distribution& tokens, Window visible, Travel travel, Phase phase)
+Route ring_route(int members, Travel travel, Phase phase) {
+  const Route there = ring_route(members);
+  return travel == Travel::whole && phase == Phase::backward ? there.mirrored() : there;
+}
+
+RotationOfTeam::RotationOfTeam(const Distribution& tokens, Window visible, Travel travel, const Route& route)
     : tokens_(tokens),
       visible_(visible),
       travel_(travel),
-      distances_(cplab::distances(tokens, visible, travel, phase)),
+      route_(visited(tokens, visible, travel, route)),
+      one_chain_(route_.one_chain()),
       later_(tokens.members.size()),
-      seen_(tokens.members.size()) {
+      seen_(tokens.members.size()),
+      of_tree_(tokens.members.size()) {
   for (const Holding& member : tokens.members) all_.push_back(Rows::range(0, member.rows()));
 }
 
 const Rows& RotationOfTeam::later(int owner, int visit) {
+  if (!one_chain_) return of_tree(owner).later[static_cast<std::size_t>(visit)];
   RowsByVisit& known = later_[static_cast<std::size_t>(owner)];
-  if (known.rows.empty()) known = seen_later(tokens_, visible_, distances_, owner);
+  if (known.rows.empty()) known = seen_later(tokens_, visible_, route_, owner);
   return known.at(visit);
 }
 
 const Rows& RotationOfTeam::seen_before(int owner, int visit) {
+  if (!one_chain_) return of_tree(owner).before[static_cast<std::size_t>(visit)];
   Seen& seen = seen_[static_cast<std::size_t>(owner)];
   RowsByVisit& before = seen.before;
   if (before.rows.empty()) {
@@ -88,7 +92,7 @@ const Rows& RotationOfTeam::seen_before(int owner, int visit) {
     seen.unseen = token_runs(tokens_[owner]);
   }
   for (; seen.visits < visit && !seen.unseen.empty(); ++seen.visits) {
-    const int holder = (owner + distances_[static_cast<std::size_t>(seen.visits)]) % tokens_.size();
+    const int holder = route_.holder(owner, seen.visits);
     const Rows more = take_seen(tokens_[holder].runs, seen.unseen, visible_);
     if (more.empty()) continue;
     before.since.push_back(seen.visits + 1);
@@ -97,34 +101,49 @@ const Rows& RotationOfTeam::seen_before(int owner, int visit) {
   return before.at(visit);
 }
 
+Rows RotationOfTeam::seen_after(int owner, int visit) {
+  if (one_chain_) return seen_before(owner, visit + 1);
+  const OfTree& rows = of_tree(owner);
+  const auto v = static_cast<std::size_t>(visit);
+  return rows.before[v].united(rows.seen[v]);
+}
+
+const RotationOfTeam::OfTree& RotationOfTeam::of_tree(int owner) {
+  OfTree& rows = of_tree_[static_cast<std::size_t>(owner)];
+  const int visits = route_.visits();
+  if (!rows.seen.empty()) return rows;
+  for (int v = 0; v < visits; ++v)
+    rows.seen.push_back(
+        v == 0 ? all(owner)
+               : live_key_rows(tokens_[route_.holder(owner, v)].runs, token_runs(tokens_[owner]), visible_));
+  // Rows go from a visit to those whose source it is, which may stand before it in the list: as often as it
+  // takes.
+  rows.later = rows.seen;
+  for (bool more = true; more;) {
+    more = false;
+    for (int v = visits - 1; v >= 1; --v) {
+      Rows& source = rows.later[static_cast<std::size_t>(route_[v].source)];
+      Rows both = source.united(rows.later[static_cast<std::size_t>(v)]);
+      if (both == source) continue;
+      source = std::move(both);
+      more = true;
+    }
+  }
+  rows.before.resize(rows.seen.size());
+  for (int v = 1; v < visits; ++v)
+    if (route_.continues(v))
+      rows.before[static_cast<std::size_t>(v)] =
+          rows.before[static_cast<std::size_t>(v) - 1].united(rows.seen[static_cast<std::size_t>(v) - 1]);
+  return rows;
+}
+
 Rotation::Rotation(const Distribution& tokens, Window visible, int place, Travel travel, Phase phase)
     : Rotation(std::make_shared<RotationOfTeam>(tokens, visible, travel, phase), place) {}
 
 Rotation::Rotation(std::shared_ptr<RotationOfTeam> team, int place) : team_(std::move(team)), place_(place) {}
 
-int Rotation::at(int place) const {
-  return (place % team_->size() + team_->size()) % team_->size();
-}
-
-int Rotation::owner(int visit) const {
-  return at(place_ - distance(visit));
-}
-
-int Rotation::holder(int visit) const {
-  return at(place_ + distance(visit));
-}
-
-int Rotation::next(int visit) const {
-  return at(owner(visit) + distance(visit + 1));
-}
-
-int Rotation::previous(int visit) const {
-  return at(owner(visit) + distance(visit - 1));
-}
-
-Rows Rotation::arrived(int visit) const {
-  const int o = owner(visit);
-  return team_->travel() == Travel::whole ? team_->all(o) : team_->later(o, visit);
+Rows Rotation::arrived_of(int owner, int visit) const {
+  return team_->travel() == Travel::whole ? team_->all(owner) : team_->later(owner, visit);
 }
 
 Rows Rotation::leaving(int visit) const {
@@ -133,7 +152,17 @@ Rows Rotation::leaving(int visit) const {
   return team_->later(o, visit + 1);
 }
 
+Rows Rotation::sum_coming(int visit) const {
+  return one_chain() ? arrived(visit) : seen(visit);
+}
+
+Rows Rotation::sum_going(int visit) const {
+  if (one_chain()) return leaving(visit);
+  return (*this)[visit].home ? Rows() : team_->seen_after(owner(visit), visit);
+}
+
 Rows Rotation::ended(int owner, int visit) const {
+  if (!one_chain()) return (*this)[visit].home ? team_->seen_after(owner, visit) : Rows();
   if (team_->travel() == Travel::whole) return visit + 1 < visits() ? Rows() : team_->all(owner);
   return team_->later(owner, visit).minus(team_->later(owner, visit + 1));
 }
@@ -142,14 +171,15 @@ Rows Rotation::ending(int visit) const {
   return ended(owner(visit), visit);
 }
 
-// Needed: its owner comes first, and has seen all of it.
+// Needed, in one chain: its owner comes first, and has seen all of it.
 Rows Rotation::seen(int visit) const {
-  if (team_->travel() == Travel::needed) return visit == 0 ? Rows() : arrived(visit);
+  if (one_chain() && team_->travel() == Travel::needed) return visit == 0 ? Rows() : arrived(visit);
   return team_->seen_before(owner(visit), visit);
 }
 
 Rows Rotation::summed(int visit) const {
-  return team_->travel() == Travel::needed ? leaving(visit) : team_->seen_before(owner(visit), visit + 1);
+  if (one_chain() && team_->travel() == Travel::needed) return leaving(visit);
+  return team_->seen_after(owner(visit), visit);
 }
 
 double rotation_bytes(const Distribution& tokens, Window visible, Travel travel, Phase phase, double kv_row,
@@ -160,17 +190,16 @@ double rotation_bytes(const Distribution& tokens, Window visible, Travel travel,
     rows *= tokens.size() - 1;
   } else {
     // As seen_later(), counted: once all rows are seen no earlier holder adds any.
-    const std::vector<int> list = distances(tokens, visible, travel, phase);
+    const Route route = visited(tokens, visible, travel, ring_route(tokens.size()));
     for (int owner = 0; owner < tokens.size(); ++owner) {
       std::vector<TokenRun> unseen = token_runs(tokens[owner]);
       Rows leaving;
-      for (std::size_t v = list.size(); v-- > 1;) {
+      for (int v = route.visits() - 1; v >= 1; --v) {
         if (unseen.empty()) {
           rows += static_cast<double>(leaving.count()) * static_cast<double>(v);
           break;
         }
-        const int holder = (owner + list[v]) % tokens.size();
-        leaving = leaving.united(take_seen(tokens[holder].runs, unseen, visible));
+        leaving = leaving.united(take_seen(tokens[route.holder(owner, v)].runs, unseen, visible));
         rows += static_cast<double>(leaving.count());
       }
       first_hop += static_cast<double>(leaving.count());

@@ -81,11 +81,10 @@ const Redistribution& Shared::redistribution(const Distribution& from, const Dis
 }
 
 const std::shared_ptr<RotationOfTeam>& Shared::rotation(const Distribution& tokens, Window visible,
-                                                        Travel travel, Phase phase) {
+                                                        Travel travel, const Route& route) {
   require_kept(tokens);
-  if (travel == Travel::needed) phase = Phase::forward;  // both go the same way round
-  std::shared_ptr<RotationOfTeam>& known = rotations_[{&tokens, travel, phase}];
-  if (!known) known = std::make_shared<RotationOfTeam>(tokens, visible, travel, phase);
+  std::shared_ptr<RotationOfTeam>& known = rotations_[{&tokens, travel, route}];
+  if (!known) known = std::make_shared<RotationOfTeam>(tokens, visible, travel, route);
   return known;
 }
 

@@ -39,7 +39,8 @@ class Shared {
   const Redistribution& redistribution(const Distribution& from, const Distribution& to, HeadRange);
 
   // What all members of a rotation of a kept distribution know.
-  const std::shared_ptr<RotationOfTeam>& rotation(const Distribution& tokens, Window visible, Travel, Phase);
+  const std::shared_ptr<RotationOfTeam>& rotation(const Distribution& tokens, Window visible, Travel,
+                                                  const Route&);
 
   // Anything else, made of numbers that say all it depends on beside the scenario; `what` names its type and
   // what it is.
@@ -65,7 +66,7 @@ class Shared {
   using Ends = std::pair<const Distribution*, const Distribution*>;
   std::map<Ends, Redistribution> redistributions_;
   std::map<std::tuple<Ends, std::int64_t, std::int64_t>, Redistribution> of_heads_;
-  std::map<std::tuple<const Distribution*, Travel, Phase>, std::shared_ptr<RotationOfTeam>> rotations_;
+  std::map<std::tuple<const Distribution*, Travel, Route>, std::shared_ptr<RotationOfTeam>> rotations_;
   std::map<std::pair<std::string_view, std::vector<std::int64_t>>, std::shared_ptr<const void>> of_numbers_;
   const Distribution* placed_ = nullptr;
   std::vector<char> mixes_;  // once it is known

@@ -7,6 +7,12 @@
 
 namespace cplab {
 
+int Team::place_of(int position) const {
+  const auto at = std::ranges::find(positions, position);
+  if (at == positions.end()) throw std::logic_error("a position that is not in team " + name);
+  return static_cast<int>(at - positions.begin());
+}
+
 Team alone(const Team& team) {
   const auto own = static_cast<std::size_t>(team.place);
   return {"alone", team.group, {team.positions[own]}, {team.ranks[own]}, 0};

@@ -18,6 +18,7 @@ struct Team {
   std::vector<int> ranks;      // the same as global ranks
   int place = 0;               // the member's own index in both
   int size() const { return static_cast<int>(positions.size()); }
+  int place_of(int position) const;  // a member's index; throws std::logic_error for others
 };
 
 // One member of a team by itself: a team that never communicates.

@@ -13,9 +13,11 @@
 namespace cplab::mutations {
 namespace {
 
-// A message in a ring of a sub-group; the context-parallel groups come first (Plan::groups).
+// A message in a ring of a sub-group, of some of the ranks; the context-parallel groups come first
+// (Plan::groups).
 bool is_ring_of_team(const Plan& plan, const Operation& op) {
-  return op.kind == OpKind::exchange && op.group >= plan.scenario.parallel.groups.size();
+  const bool of_team = op.kind == OpKind::exchange && op.group >= plan.scenario.parallel.groups.size();
+  return of_team && std::ssize(plan.groups[op.group].ranks) < plan.scenario.parallel.ranks;
 }
 
 // A trade of heads for tokens inside a team, and its tokens attended as if they were all.
@@ -76,7 +78,7 @@ void hierarchical_level_missing(Plan& plan) {
   const Scenario s = plan.scenario;
   Algorithm algorithm = *find_algorithm(s.algorithm);
   const auto teams = algorithm.teams ? algorithm.teams(s) : std::vector<TeamSpec>();
-  if (std::ranges::find(teams, "inner", &TeamSpec::name) == teams.end())
+  if (!s.schedule.find("inner_ranks") || std::ranges::find(teams, "inner", &TeamSpec::name) == teams.end())
     no_place("hierarchical-level-missing",
              "a ring across teams (hierarchical or usp, 1 < inner_ranks < ranks)");
   algorithm.build = build_inner_level;

@@ -1,5 +1,7 @@
 // Mutations of rings: waits, slots, messages and tiles of a plan that hands K and V on from rank to rank.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "algorithms/faults/mutations.hpp"
@@ -50,6 +52,7 @@ void stale_kv(Plan& plan) {
 
 void unordered_exchange(Plan& plan) {
   bool everywhere = true;
+  std::map<std::uint16_t, std::set<int>> of_group;  // by group, the ranks that send and receive in it
   for (RankPlan& rank : plan.ranks) {
     bool found = false;
     for (std::size_t i = 0; i < rank.operations.size(); ++i) {
@@ -64,10 +67,12 @@ void unordered_exchange(Plan& plan) {
       rank.operations[i + 1].bytes = 0;
       ++i;
       found = true;
+      of_group[op.group].insert(rank.rank);
     }
     everywhere &= found;
     derive_edges(rank);
   }
+  for (const auto& [group, ranks] : of_group) everywhere &= ranks.size() == plan.groups[group].ranks.size();
   if (!everywhere) no_place("unordered-exchange", "a ring in which every rank sends and receives");
 }
 

@@ -11,46 +11,33 @@
 namespace cplab {
 
 void RingAttention::forward(const Forward& f) {
-  const std::vector<TileOfVisit> work = forward_tiles();
-  SoftmaxSum sum(s, o.sum, f.out, f.lse, query_rows(work));
-  const std::vector<Box> kv = forward_slots(f.kv);  // by visit
-  // What a tile needs travels beside the tile before it, and is posted ahead of that.
-  std::size_t posted = 1;
-  for (std::size_t i = 0; i < work.size(); ++i) {
-    for (; posted < work.size() && posted <= i + 1; ++posted) receive_keys(work[posted], kv);
-    b.step(work[i].visit);
-    if (i == 0 || !work[i].tile->empty()) attend(f, work[i], kv, sum);
-  }
-  held = kv.back();
-  sum.finish(compute(0));
+  begin_forward(f);
+  for (int i = 0; i < forward_visits(); ++i) forward_visit(f, i);
+  end_forward();
+}
+
+void RingAttention::forward_visit(const Forward& f, int i) {
+  const TileOfVisit& of = work[static_cast<std::size_t>(i)];
+  receive_beside(i);
+  b.step(of.visit);
+  if (i == 0 || !of.tile->empty()) attend(f, of);
 }
 
 void RingAttention::backward(const Backward& g) {
   begin_backward(g);
-  if (adds_in_kernels()) return add_in_kernels(g);
-  const int visits = back.visits();
-  Box sums;
-  if (visits > 1) sums = s.dkv_buffer("dkv_slots", o.gradient_wire, Category::working, 2, s.rows);
-  const Box home = home_of(g);
-  Rows back_home;
-  for (int v = 0; v <= visits; ++v) {
-    b.step(v);
-    const Box next = next_keys(g, v), before = visits > 1 ? sums.slot(v % 2) : Box();
-    const Box sum = visits > 1 ? sums.slot((v + 1) % 2) : g.dkv;
-    std::vector<Message> messages;
-    append_hop(messages, next, v);
-    if (v > 0 && v < visits) {
-      messages.push_back(send(before.rows(back.leaving(v - 1)), back.next(v - 1)));
-      messages.push_back(receive(sum.rows(back.arrived(v)), back.previous(v)));
-    }
-    if (v > 0) append_homecoming(messages, before, home, v - 1, back_home);
-    exchange(messages);
-    if (v == visits) break;
-    if (works(back.owner(v))) differentiate(g, v, sum);
-    if (visits > 1 && back.owner(v) == s.place()) take_own(g, sum, v);
-    held = next;
-  }
-  take_home(g, home, back_home);
+  for (int v = 0; v < backward_visits(); ++v) backward_visit(g, v);
+  end_backward(g);
+}
+
+void RingAttention::backward_visit(const Backward& g, int v) {
+  b.step(v);
+  if (v < back.visits()) post_hops(v);
+  if (adds_in_kernels()) return exchange(), add_in_kernels(g, v);
+  if (v > 0) append_sums(g, v - 1);
+  exchange();
+  if (v == back.visits()) return;
+  if (works(back.owner(v))) differentiate(g, v, sum_at(g, v));
+  if (back.owner(v) == s.place() && back.visits() > 1 && back.one_chain()) take_own(g, sum_at(g, v), v);
 }
 
 Algorithm ring_algorithm() {

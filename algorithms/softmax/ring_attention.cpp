@@ -9,17 +9,47 @@
 namespace cplab {
 
 RingAttention::RingAttention(const Scope& scope, const RingOptions& options)
+    : RingAttention(scope, options, ring_route(scope.P(), options.travel, Phase::forward),
+                    ring_route(scope.P(), options.travel, Phase::backward), nullptr) {}
+
+RingAttention::RingAttention(const Scope& scope, const RingOptions& options, const Route& route_there,
+                             const Route& route_back, const Team* outer_team)
     : s(scope),
       b(scope.b),
       o(options),
-      there(b.shared().rotation(s.tokens, b.problem().visible(), o.travel, Phase::forward), s.place()),
-      back(b.shared().rotation(s.tokens, b.problem().visible(), o.travel, Phase::backward), s.place()) {
+      there(b.shared().rotation(s.tokens, b.problem().visible(), o.travel, route_there), s.place()),
+      back(b.shared().rotation(s.tokens, b.problem().visible(), o.travel, route_back), s.place()),
+      outer(outer_team) {
   for (int owner = 0; owner < s.P(); ++owner)
     tiles.push_back(s.tile(owner, owner == s.place() ? Take::all : Take::live));
   inputs.emplace(s, o.copy_tiles, tiles);
 }
 
+void RingAttention::exchange() {
+  for (std::size_t lane = messages.size(); lane-- > 0;) {
+    std::vector<Message> some;
+    const Team& team = lane == 0 ? s.team : *outer;
+    for (Message m : std::exchange(messages[lane], {})) {
+      if (m.box.row_list().empty()) continue;
+      if (lane > 0) m.peer = team.place_of(s.team.positions[static_cast<std::size_t>(m.peer)]);
+      some.push_back(m);
+    }
+    if (!some.empty()) b.exchange(lane_of(static_cast<int>(lane)), o.transport, team, some);
+  }
+}
+
 // ---- The forward.
+
+void RingAttention::begin_forward(const Forward& f) {
+  work = forward_tiles();
+  sum.emplace(s, o.sum, f.out, f.lse, query_rows(work));
+  there.one_chain() ? place_forward(f.kv) : place_forward_of_tree(f.kv);
+}
+
+void RingAttention::end_forward() {
+  held = kv_there.back();
+  sum->finish(compute(0));
+}
 
 std::vector<RingAttention::TileOfVisit> RingAttention::forward_tiles() {
   const int visits = there.visits();
@@ -44,7 +74,7 @@ std::vector<std::int64_t> RingAttention::query_rows(const std::vector<TileOfVisi
 // A whole rotation goes back from the K and V that were received last, and needs two slots (one, if nothing
 // more is to come): the forward's own if it has as many, else further ones that the last hop receives into.
 // Where other layers run in between, what was received last is saved instead of this member's own K and V.
-std::vector<Box> RingAttention::forward_slots(const Box& kv) {
+void RingAttention::place_forward(const Box& kv) {
   const int visits = there.visits(), own = o.copy_tiles;  // slot 0 then holds a copy of this member's K and V
   const bool goes_on = b.backward() && visits > 1 && o.travel == Travel::whole;
   const std::int64_t of_backward = visits == 2 && o.keeps_own_kv ? 1 : 2;
@@ -58,31 +88,68 @@ std::vector<Box> RingAttention::forward_slots(const Box& kv) {
   if (own) b.copy(compute(0), kv, mine.slot(0));
   slots = apart ? last : goes_on && !saves ? mine : Box();
   next_slot = saves ? 0 : apart ? 1 : visits - 1 + own;
-  std::vector<Box> by_visit{own ? mine.slot(0) : kv};
+  kv_there = {own ? mine.slot(0) : kv};
   for (int v = 1; v < visits; ++v)
-    by_visit.push_back(v + 1 == visits && last.given() ? last.slot(0) : mine.slot((v - 1 + own) % count));
+    kv_there.push_back(v + 1 == visits && last.given() ? last.slot(0) : mine.slot((v - 1 + own) % count));
+}
+
+// Every lane has slots of its own, so that what comes slowly keeps nothing else from coming. The backward
+// goes from this member's own K and V.
+void RingAttention::place_forward_of_tree(const Box& kv) {
+  kv_there = placed_by_lane(there, kv, "kv_slots", "kv_outer", o.kv_slots);
+}
+
+std::vector<Box> RingAttention::placed_by_lane(const Rotation& r, const Box& kv, std::string_view name,
+                                               std::string_view outer_name, std::int64_t most) const {
+  std::array<std::int64_t, 2> come{0, 0};
+  for (int v = 1; v < r.visits(); ++v) ++come[static_cast<std::size_t>(r[v].lane)];
+  std::array<Box, 2> of_lane;
+  const auto declare = [&](std::size_t lane, std::string_view of, std::int64_t count) {
+    if (come[lane] > 0)
+      of_lane[lane] = s.kv_buffer(of, Role::nominal, Category::working, std::min(count, come[lane]), s.rows);
+  };
+  declare(0, name, most);
+  declare(1, outer_name, 2);
+  // Rows that nothing has to come for are the own ones; others are in the order of their coming.
+  std::vector<Box> by_visit(static_cast<std::size_t>(r.visits()), kv);
+  come = {0, 0};
+  for (int v = 0; v < r.visits(); ++v)
+    for (const int arriving : r.route().beside(v)) {
+      const auto lane = static_cast<std::size_t>(r[arriving].lane);
+      by_visit[static_cast<std::size_t>(arriving)] =
+          of_lane[lane].slot(come[lane]++ % b.declared(of_lane[lane]).slots);
+    }
   return by_visit;
 }
 
-// The hop that brings the rows of that tile; the like part of what was held before goes on.
-void RingAttention::receive_keys(const TileOfVisit& of, const std::vector<Box>& kv) {
-  const int v = of.visit;
-  const auto now = static_cast<std::size_t>(v);
-  const Rows leaving = there.leaving(v - 1).common(part_of(there.owner(v - 1), of.part));
-  const Rows arriving = there.arrived(v).common(part_of(there.owner(v), of.part));
-  b.step(v - 1);
-  exchange({send(kv[now - 1].rows(leaving), there.next(v - 1)),
-            receive(kv[now].rows(arriving), there.previous(v))});
+// What is posted beside that tile: in parts, always the next one.
+void RingAttention::receive_beside(int i) {
+  const auto now = static_cast<std::size_t>(i);
+  if (o.parts == 1) {
+    for (const int v : there.route().beside(work[now].visit)) receive_keys(work[static_cast<std::size_t>(v)]);
+  } else if (now + 1 < work.size()) {
+    receive_keys(work[now + 1]);
+  }
 }
 
-void RingAttention::attend(const Forward& f, const TileOfVisit& of, const std::vector<Box>& kv,
-                           SoftmaxSum& sum) {
+// The hop that brings the rows of that tile; the like part of what the visit's source has goes on.
+void RingAttention::receive_keys(const TileOfVisit& of) {
+  const int v = of.visit, source = there[v].source;
+  const Rows leaving = there.going(v).common(part_of(there.owner(source), of.part));
+  const Rows arriving = there.coming(v).common(part_of(there.owner(v), of.part));
+  b.step(there[v].beside);
+  append(there[v].lane, send(kv_there[static_cast<std::size_t>(source)].rows(leaving), there.taker(v)));
+  append(there[v].lane, receive(kv_there[static_cast<std::size_t>(v)].rows(arriving), there.giver(v)));
+  exchange();
+}
+
+void RingAttention::attend(const Forward& f, const TileOfVisit& of) {
   const Tile& t = *of.tile;
   const Lane lane = compute(of.visit);
-  const Box part = inputs->keys(lane, "kv_tile", kv[static_cast<std::size_t>(of.visit)], t);
+  const Box part = inputs->keys(lane, "kv_tile", kv_there[static_cast<std::size_t>(of.visit)], t);
   const Box max_logit = f.max_logit->of(lane), q = inputs->queries(lane, "q_tile", f.q, t);
-  sum.attend(lane, q, keys(b, part), values(b, part), t.q_rows, t.segments, max_logit,
-             mask_of(lane, there.owner(of.visit), t, part, {f.bias, f.keep, {}}));
+  sum->attend(lane, q, keys(b, part), values(b, part), t.q_rows, t.segments, max_logit,
+              mask_of(lane, there.owner(of.visit), t, part, {f.bias, f.keep, {}}));
 }
 
 Rows RingAttention::part_of(int owner, std::int64_t part) const {
@@ -98,12 +165,42 @@ Tile RingAttention::tile_of_rows(int owner, const Rows& rows, Take take) const {
 // ---- The backward.
 
 void RingAttention::begin_backward(const Backward& g) {
-  const int visits = back.visits();
   out_of_delta = delta_by_first_tile(b, g, begins_with_all_queries(g));
-  if (o.travel == Travel::needed || visits == 1) held = g.kv;
+  place_backward(g.kv);
+  if (adds_in_kernels()) return place_sums_in_kernels(g);
+  if (back.visits() > 1) sums = s.dkv_buffer("dkv_slots", o.gradient_wire, Category::working, 2, s.rows);
+  home = home_of(g);
+  if (back.one_chain()) return;
+  own_sum = o.gradient_wire == Role::nominal
+                ? g.dkv
+                : s.dkv_buffer("dkv_sum", o.gradient_wire, Category::working, 1, s.rows);
+  ends = s.dkv_buffer("dkv_ends", o.gradient_wire, Category::working, 1, s.rows);
+}
+
+void RingAttention::end_backward(const Backward& g) {
+  const bool summed = !back.one_chain();
+  if (summed) add_what_came_home();
+  if (summed && own_sum.view().buffer != g.dkv.view().buffer) b.convert(compute(0), own_sum, g.dkv);
+  if (!summed && o.gradient_wire != Role::nominal && !back_home.empty())
+    b.convert(compute(0), home.rows(back_home), g.dkv.rows(back_home));
+  if (!adds_in_kernels()) return;
+  dq_touch.finish(b, compute(0), g.dq, s.rows);
+  if (g.dbias.given()) dbias_touch.finish(b, compute(0), g.dbias, s.rows);
+}
+
+void RingAttention::place_backward(const Box& kv) {
+  const int visits = back.visits();
+  if (!back.one_chain()) {
+    kv_back = placed_by_lane(back, kv, "kv_slots_backward", "kv_outer_backward", 2);
+    return;
+  }
+  if (o.travel == Travel::needed || visits == 1) held = kv;
   const int received = visits - 1 - is_kept(visits - 1);
   if (received > 0 && !slots.given())
     slots = s.kv_buffer("kv_slots_backward", Role::nominal, Category::working, std::min(2, received), s.rows);
+  kv_back = {held};
+  for (int v = 1; v < visits; ++v)
+    kv_back.push_back(is_kept(v) ? kv : slots.slot((next_slot + v - 1) % b.declared(slots).slots));
 }
 
 bool RingAttention::begins_with_all_queries(const Backward& g) const {
@@ -129,45 +226,74 @@ bool RingAttention::stores_dq_once() const {
   return !adds_in_kernels();
 }
 
-Box RingAttention::next_keys(const Backward& g, int v) const {
-  if (v + 1 >= back.visits()) return held;
-  return is_kept(v + 1) ? g.kv : slots.slot((next_slot + v) % b.declared(slots).slots);
+// Rows that go on at once wait for those that come in this very step.
+void RingAttention::post_hops(int visit) {
+  for (const int v : back.route().beside(visit)) {
+    if (is_kept(v)) continue;
+    if (back[back[v].source].beside == visit) exchange();
+    append(back[v].lane,
+           send(kv_back[static_cast<std::size_t>(back[v].source)].rows(back.going(v)), back.taker(v)));
+    append(back[v].lane, receive(kv_back[static_cast<std::size_t>(v)].rows(back.coming(v)), back.giver(v)));
+  }
 }
 
-void RingAttention::append_hop(std::vector<Message>& messages, const Box& next, int v) const {
-  if (v + 1 >= back.visits() || is_kept(v + 1)) return;
-  messages.push_back(send(held.rows(back.leaving(v)), back.next(v)));
-  messages.push_back(receive(next.rows(back.arrived(v + 1)), back.previous(v + 1)));
+// The sum of a visit goes on to the next one, or home.
+void RingAttention::append_sums(const Backward& g, int visit) {
+  const Box sum_then = sum_at(g, visit);
+  if (visit + 1 < back.visits() && back.route().continues(visit + 1)) {
+    append(0, send(sum_then.rows(back.sum_going(visit)), back.next(visit)));
+    append(0, receive(sum_at(g, visit + 1).rows(back.sum_coming(visit + 1)), back.previous(visit + 1)));
+  }
+  append_homecoming(sum_then, visit);
+}
+
+// What is on its way home for long has a slot that no sum comes into.
+Box RingAttention::sum_at(const Backward& g, int visit) const {
+  if (back.visits() == 1) return g.dkv;
+  if (!back.one_chain() && visit == 0) return own_sum;
+  if (!back.one_chain() && back[visit].home) return ends;
+  return sums.slot((visit + 1) % 2);
 }
 
 Box RingAttention::home_of(const Backward& g) const {
+  if (!back.one_chain()) return s.dkv_buffer("dkv_home", o.gradient_wire, Category::working, 2, s.rows);
   if (o.travel == Travel::whole || back.visits() == 1 || o.gradient_wire == Role::nominal) return g.dkv;
   return s.dkv_buffer("dkv_home", o.gradient_wire, Category::working, 1, s.rows);
 }
 
-void RingAttention::append_homecoming(std::vector<Message>& messages, const Box& sum, const Box& home,
-                                      int visit, Rows& back_home) const {
+void RingAttention::append_homecoming(const Box& sum_then, int visit) {
   if (back.owner(visit) == s.place()) return;
   const Rows returning = back.returning(visit);
-  messages.push_back(send(sum.rows(back.ending(visit)), back.owner(visit)));
-  messages.push_back(receive(home.rows(returning), back.holder(visit)));
-  back_home = back_home.united(returning);
+  if (back.one_chain()) {
+    append(0, send(sum_then.rows(back.ending(visit)), back.owner(visit)));
+    append(0, receive(home.rows(returning), back.holder(visit)));
+    back_home = back_home.united(returning);
+  } else if (back[visit].home) {
+    add_what_came_home();
+    const int lane = outer != nullptr && back[visit].shift % back.route().inner() == 0 ? 1 : 0;
+    const Box into = home.slot(homecomings++ % 2);
+    append(lane, send(sum_then.rows(back.ending(visit)), back.owner(visit)));
+    append(lane, receive(into.rows(returning), back.holder(visit)));
+    came_home = returning;
+  }
 }
 
-void RingAttention::take_own(const Backward& g, const Box& sum, int visit) {
+// One homecoming behind, so that no tile waits for it.
+void RingAttention::add_what_came_home() {
+  const Rows rows = std::exchange(came_home, Rows());
+  if (!rows.empty()) b.add(compute(0), home.slot((homecomings + 1) % 2).rows(rows), own_sum.rows(rows));
+}
+
+void RingAttention::take_own(const Backward& g, const Box& sum_then, int visit) {
   const Rows ending = back.ending(visit);
-  if (!ending.empty()) b.convert(compute(0), sum.rows(ending), g.dkv.rows(ending));
-}
-
-void RingAttention::take_home(const Backward& g, const Box& home, const Rows& back_home) {
-  if (o.gradient_wire != Role::nominal && !back_home.empty())
-    b.convert(compute(0), home.rows(back_home), g.dkv.rows(back_home));
+  if (!ending.empty()) b.convert(compute(0), sum_then.rows(ending), g.dkv.rows(ending));
 }
 
 void RingAttention::differentiate(const Backward& g, int v, const Box& dkv_sum) {
   const Tile& t = tile(back.owner(v));
   const Lane lane = compute(0);
-  const Box part = inputs->keys(lane, "kv_tile_backward", held, t), first = dkv_sum.rows(t.k_rows);
+  const Box part = inputs->keys(lane, "kv_tile_backward", kv_back[static_cast<std::size_t>(v)], t),
+            first = dkv_sum.rows(t.k_rows);
   Builder::AttendBackward of_tile{inputs->queries(lane, "q_tile_backward", g.q, t),
                                   keys(b, part),
                                   values(b, part),
@@ -205,7 +331,7 @@ void RingAttention::differentiate_in_parts(const Tile& t, Builder::AttendBackwar
     const HeadRange part{first, std::min(first + most, all.end)};
     const HeadRange readers{std::max(part.begin * sharing, queries.begin),
                             std::min(part.end * sharing, queries.end)};
-    const Box tile = dkv_tile.numbered(part.begin).of_problem(part), sum = dkv_sum.of_problem(part);
+    const Box tile = dkv_tile.numbered(part.begin).of_problem(part), into = dkv_sum.of_problem(part);
     of_tile.q = whole.q.of_problem(readers), of_tile.dout = whole.dout.of_problem(readers);
     of_tile.lse = whole.lse.of_problem(readers), of_tile.delta = whole.delta.of_problem(readers);
     of_tile.dq = whole.dq.of_problem(readers);
@@ -214,8 +340,8 @@ void RingAttention::differentiate_in_parts(const Tile& t, Builder::AttendBackwar
     of_tile.mask = whole.mask.of_heads(readers, part);
     if (b.problem().bias == BiasForm::keys) of_tile.mask.dbias = bias_gradients(b, tile.rows(t.k_rows));
     b.attend_backward(lane, of_tile);
-    if (!old.empty()) b.add(lane, tile.rows(old), sum.rows(old));
-    if (!fresh.empty()) b.copy(lane, tile.rows(fresh), sum.rows(fresh));
+    if (!old.empty()) b.add(lane, tile.rows(old), into.rows(old));
+    if (!fresh.empty()) b.copy(lane, tile.rows(fresh), into.rows(fresh));
   }
 }
 
@@ -235,71 +361,58 @@ Builder::PairMask RingAttention::mask_of(Lane lane, int owner, const Tile& t, co
   return pair_mask(b, part, {}, WriteMode::store, pairs, s.keys[owner].runs, t.k_rows);
 }
 
-void RingAttention::exchange(const std::vector<Message>& messages) {
-  std::vector<Message> some;
-  for (const Message& m : messages)
-    if (!m.box.row_list().empty()) some.push_back(m);
-  if (!some.empty()) b.exchange(comm(), o.transport, s.team, some);
-}
-
 // ---- The backward in which attention kernels add to the sums of dK and dV that have come: no tile of
 // gradients apart, no operation that adds it, and a part of the rows goes on while the next is computed.
 
-void RingAttention::add_in_kernels(const Backward& g) {
-  const int visits = back.visits(), last = visits - 1;
-  // A whole rotation ends where the rows belong: what comes there last comes into the result, if it has the
-  // dtype of the wire.
-  const bool into_result = o.travel == Travel::whole && o.gradient_wire == Role::nominal;
-  const Box sums = s.dkv_buffer("dkv_slots", o.gradient_wire, Category::working,
-                                std::min(2, visits - into_result), s.rows);
-  const auto sum_at = [&](int v) { return into_result && v == last ? g.dkv : sums.slot(v % 2); };
-  const Box home = home_of(g);
-  Rows back_home;
+// A whole rotation ends where the rows belong: what comes there last comes into the result, if it has the
+// dtype of the wire.
+void RingAttention::place_sums_in_kernels(const Backward& g) {
+  into_result = o.travel == Travel::whole && o.gradient_wire == Role::nominal;
+  sums = s.dkv_buffer("dkv_slots", o.gradient_wire, Category::working,
+                      std::min(2, back.visits() - into_result), s.rows);
+  home = home_of(g);
   // Beside whatever waits for a message of the forward.
   if (b.declared(g.dq).role == Role::wide) dq_touch.clear(b, aside(), g.dq, s.rows);
-  for (int v = 0; v < visits; ++v) {
-    b.step(v);
-    const int owner = back.owner(v);
-    const Box next = next_keys(g, v), sum = sum_at(v);
-    std::vector<Message> messages;
-    append_hop(messages, next, v);
-    exchange(messages);
-    // This member's tile adds to what earlier holders have summed, which has come in parts, and leaves in
-    // parts what goes on. No other row has been written: of these the tile needs nothing that comes.
-    const Rows rows = tile(owner).k_rows, old = rows.common(back.seen(v));
-    const Rows leaving = v < last ? back.summed(v) : back.seen(v);
-    const auto differentiate_both = [&](const Rows& some) {
-      differentiate_rows(g, v, some.minus(old), sum, WriteMode::store);
-      differentiate_rows(g, v, some.common(old), sum, WriteMode::add);
-    };
-    const Rows fresh = v > 0 ? rows.minus(old) : Rows();
-    differentiate_both(fresh);
-    for (std::int64_t part = 0; part < o.parts; ++part) {
-      differentiate_both(rows.minus(fresh).common(part_of_sum(owner, leaving, part)));
-      if (v < last) send_sum(v, part, sum, sum_at(v + 1));
-    }
-    differentiate_both(rows.minus(fresh).minus(leaving));
-    messages.clear();
-    append_homecoming(messages, sum, home, v, back_home);
-    exchange(messages);
-    if (owner == s.place() && !(into_result && v == last)) take_own(g, sum, v);
-    held = next;
+}
+
+void RingAttention::add_in_kernels(const Backward& g, int v) {
+  const int last = back.visits() - 1;
+  const auto sum_then = [&](int visit) {
+    return into_result && visit == last ? g.dkv : sums.slot(visit % 2);
+  };
+  const int owner = back.owner(v);
+  const Box here = sum_then(v);
+  // This member's tile adds to what earlier holders have summed, which has come in parts, and leaves in
+  // parts what goes on. No other row has been written: of these the tile needs nothing that comes.
+  const Rows rows = tile(owner).k_rows, old = rows.common(back.seen(v));
+  const Rows leaving = v < last ? back.summed(v) : back.seen(v);
+  const auto differentiate_both = [&](const Rows& some) {
+    differentiate_rows(g, v, some.minus(old), here, WriteMode::store);
+    differentiate_rows(g, v, some.common(old), here, WriteMode::add);
+  };
+  const Rows fresh = v > 0 ? rows.minus(old) : Rows();
+  differentiate_both(fresh);
+  for (std::int64_t part = 0; part < o.parts; ++part) {
+    differentiate_both(rows.minus(fresh).common(part_of_sum(owner, leaving, part)));
+    if (v < last) send_sum(v, part, here, sum_then(v + 1));
   }
-  take_home(g, home, back_home);
-  dq_touch.finish(b, compute(0), g.dq, s.rows);
-  if (g.dbias.given()) dbias_touch.finish(b, compute(0), g.dbias, s.rows);
+  differentiate_both(rows.minus(fresh).minus(leaving));
+  append_homecoming(here, v);
+  exchange();
+  if (owner == s.place() && !(into_result && v == last)) take_own(g, here, v);
 }
 
 // A part of the sum that this member has held goes on, the like part of the next one comes.
-void RingAttention::send_sum(int visit, std::int64_t part, const Box& sum, const Box& next) {
+void RingAttention::send_sum(int visit, std::int64_t part, const Box& here, const Box& next) {
   const auto sent = [&](int owner, const Rows& summed) {
     const Rows rows = part_of_sum(owner, summed, part);
     if (defaults::travel_apart(rows.ranges().size())) return rows;
     const std::int64_t begin = rows.ranges().front().begin;
     return Rows::range(begin, rows.ranges().back().begin + rows.ranges().back().count - begin);
   };
-  exchange({send(sum.rows(sent(back.owner(visit), back.summed(visit))), back.next(visit)),
-            receive(next.rows(sent(back.owner(visit + 1), back.seen(visit + 1))), back.previous(visit + 1))});
+  append(0, send(here.rows(sent(back.owner(visit), back.summed(visit))), back.next(visit)));
+  append(0, receive(next.rows(sent(back.owner(visit + 1), back.seen(visit + 1))), back.previous(visit + 1)));
+  exchange();
 }
 
 Rows RingAttention::part_of_sum(int owner, const Rows& summed, std::int64_t part) const {
@@ -309,14 +422,14 @@ Rows RingAttention::part_of_sum(int owner, const Rows& summed, std::int64_t part
 }
 
 // The gradients of some rows of the keys that are held. store: nothing is in the sum yet; add: all of it is.
-void RingAttention::differentiate_rows(const Backward& g, int visit, const Rows& rows, const Box& sum,
+void RingAttention::differentiate_rows(const Backward& g, int visit, const Rows& rows, const Box& into,
                                        WriteMode mode) {
   if (rows.empty()) return;
   const Lane lane = compute(0);
   const bool store = mode == WriteMode::store, own = back.owner(visit) == s.place();
   Tile t = tile_of_rows(back.owner(visit), rows, Take::keys);
   if (t.empty() && store && own) t = tile_of_rows(back.owner(visit), rows, Take::all);
-  const Box kv = held.rows(rows), dkv = sum.rows(rows);
+  const Box kv = kv_back[static_cast<std::size_t>(visit)].rows(rows), dkv = into.rows(rows);
   if (t.q_rows.empty()) {
     if (store) b.fill(lane, dkv, 0);
     return;

@@ -1,8 +1,9 @@
-// Ring attention over a scope: every member keeps its queries, K and V travel around the ring, to the right.
-// The loops over visits are in ring.cpp (which hierarchical and usp run too), what they are made of in
-// ring_attention.cpp.
+// Ring attention over a scope: every member keeps its queries, K and V travel on a route. The loops over
+// visits are in ring.cpp; what they are made of is in ring_attention.cpp. A ring, the rings of hierarchical
+// and usp, double_ring and bidirectional are this with other routes.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,12 +18,28 @@ namespace cplab {
 
 class RingAttention final : public SoftmaxAlgorithm {
  public:
-  RingAttention(const Scope&, const RingOptions&);
+  RingAttention(const Scope&, const RingOptions&);  // once around the ring
+  // Those routes, forward and backward. `outer`: the team of this member in which hops of lane 1 are made.
+  RingAttention(const Scope&, const RingOptions&, const Route& there, const Route& back, const Team* outer);
   void forward(const Forward&) override;
   void backward(const Backward&) override;
-  Lane comm() const override { return o.overlap ? comm_lane : compute(0); }
-  bool rereads_kv() const override { return o.travel == Travel::needed || s.P() == 1 || o.keeps_own_kv; }
+  Lane comm() const override { return lane_of(0); }
+  bool rereads_kv() const override {
+    return o.travel == Travel::needed || s.P() == 1 || o.keeps_own_kv || !back.one_chain();
+  }
   bool stores_dq_once() const override;
+
+  // The two loops one visit at a time, for several rings that take turns.
+  void begin_forward(const Forward&);
+  int forward_visits() const { return static_cast<int>(work.size()); }  // each part of a visit counts
+  void forward_visit(const Forward&, int i);
+  void end_forward();
+  void begin_backward(const Backward&);
+  int backward_visits() const {
+    return back.visits() + !adds_in_kernels();
+  }  // the last only ends the first's
+  void backward_visit(const Backward&, int visit);
+  void end_backward(const Backward&);
 
  private:
   // A tile of the forward: what it attends is there from that visit on. Where rows travel in parts, each
@@ -34,44 +51,54 @@ class RingAttention final : public SoftmaxAlgorithm {
   };
   std::vector<TileOfVisit> forward_tiles();  // in order
   static std::vector<std::int64_t> query_rows(
-      const std::vector<TileOfVisit>&);           // of those that have any work
-  std::vector<Box> forward_slots(const Box& kv);  // where K and V are, by visit
-  void receive_keys(const TileOfVisit&, const std::vector<Box>& kv_by_visit);
-  void attend(const Forward&, const TileOfVisit&, const std::vector<Box>& kv_by_visit, SoftmaxSum&);
+      const std::vector<TileOfVisit>&);  // of those that have any work
+  void place_forward(const Box& kv);     // where K and V are, by visit
+  void place_forward_of_tree(const Box& kv);
+  std::vector<Box> placed_by_lane(const Rotation&, const Box& kv, std::string_view name,
+                                  std::string_view outer_name, std::int64_t most) const;
+  void receive_beside(int i);
+  void receive_keys(const TileOfVisit&);
+  void attend(const Forward&, const TileOfVisit&);
   Rows part_of(int owner, std::int64_t part) const;  // of the rows that travel in the forward
   // This member's queries with those keys of the owner.
   Tile tile_of_rows(int owner, const Rows&, Take) const;
 
-  // Delta, where K and V are that the forward left, and slots for those that come.
-  void begin_backward(const Backward&);
+  void place_backward(const Box& kv);  // where K and V are, by visit, and where sums of gradients are
   // The first operation of the backward is a tile of all queries: nothing is sent, copied or set to 0 before.
   bool begins_with_all_queries(const Backward&) const;
   // What a tile of the backward computes delta from: given for the first one, if it is to compute delta.
   Box out_for_delta(const Tile& t) {
     return out_of_delta.given() ? std::exchange(out_of_delta, Box()).rows(t.q_rows) : Box();
   }
-  // Where K and V of the visit after this one are or, if they have to come, will be.
-  Box next_keys(const Backward&, int visit) const;
-  void append_hop(std::vector<Message>&, const Box& next, int visit) const;
+  void post_hops(int visit);  // all that travels beside it
+  void append_sums(const Backward&, int visit);
+  Box sum_at(const Backward&, int visit) const;
   // Where gradients of this member's rows come that do not end their rotation here.
   Box home_of(const Backward&) const;
   // Rows of a sum to which all have added go home; those of this member come.
-  void append_homecoming(std::vector<Message>&, const Box& sum, const Box& home, int visit,
-                         Rows& back_home) const;
+  void append_homecoming(const Box& sum, int visit);
   void take_own(const Backward&, const Box& sum, int visit);  // of its own rows, what ends at that visit
-  void take_home(const Backward&, const Box& home, const Rows& back_home);
+  void add_what_came_home();
   // The gradients of a visit: in a tile apart, some key heads at a time, which is then added to the sum.
   void differentiate(const Backward&, int visit, const Box& dkv_sum);
   void differentiate_in_parts(const Tile&, Builder::AttendBackward, int visit, const Box& dkv_sum);
 
   // The backward in which attention kernels add to the sums of dK and dV that have come.
   bool adds_in_kernels() const { return back.visits() > 1 && o.sums_in_tiles && s.rows > 0; }
-  void add_in_kernels(const Backward&);
+  void place_sums_in_kernels(const Backward&);
+  void add_in_kernels(const Backward&, int visit);
   void differentiate_rows(const Backward&, int visit, const Rows&, const Box& sum, WriteMode);
   void send_sum(int visit, std::int64_t part, const Box& sum, const Box& next);
   Rows part_of_sum(int owner, const Rows& summed, std::int64_t part) const;
 
-  void exchange(const std::vector<Message>&);  // of those that have rows
+  // Messages that go together: of each lane, those that have rows.
+  void append(int lane, const Message& message) {
+    messages[static_cast<std::size_t>(lane)].push_back(message);
+  }
+  void exchange();
+  Lane lane_of(int lane) const {
+    return o.overlap ? Lane{LaneKind::comm, static_cast<std::uint8_t>(o.lane + lane)} : compute(0);
+  }
   // The rank has its own K and V: those that come around last need not come.
   bool is_kept(int visit) const {
     return o.keeps_own_kv && o.travel == Travel::whole && back.owner(visit) == s.place();
@@ -95,9 +122,19 @@ class RingAttention final : public SoftmaxAlgorithm {
   const Rotation there, back;
   std::vector<Tile> tiles;  // of this member's queries with the keys of every member
   std::vector<Tile> cut;    // the same with parts of them, of the forward
+  const Team* outer = nullptr;
   std::optional<TileInputs> inputs;
-  Box held, slots;  // K and V: what the forward received last, and the backward's slots
+  std::optional<SoftmaxSum> sum;
+  std::vector<TileOfVisit> work;                 // the forward's tiles
+  std::vector<Box> kv_there, kv_back;            // K and V by visit
+  std::array<std::vector<Message>, 2> messages;  // by lane
+  Box held, slots;  // what the forward received last, and slots that it leaves to the backward
   std::int64_t next_slot = 0;
+  Box sums, ends, home, own_sum;  // of dK and dV: on the way, before they go home, come home, of the own rows
+  Rows back_home;
+  bool into_result = false;  // the last sum of the backward comes where the result is
+  int homecomings = 0;
+  Rows came_home;  // last, and are yet to be added
   Box out_of_delta;
   Box dkv_tile;  // of as many key heads as a tile takes at a time
   FirstTouch dq_touch, dbias_touch;

@@ -10,6 +10,7 @@
 
 #include "algorithms/core/defaults.hpp"
 #include "algorithms/core/options.hpp"
+#include "algorithms/softmax/softmax.hpp"
 
 namespace cplab {
 namespace {
@@ -92,6 +93,17 @@ void sum_two(Schedule& s) {
   if (!s.find("parts")) s.set("parts", defaults::ring_parts());
 }
 
+std::vector<Distribution> rings_of_all(const Scenario& s) {
+  std::vector<Distribution> rings;
+  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica)
+    rings.push_back(placed(s, replica));
+  return rings;
+}
+
+std::int64_t parts_of(const Schedule& s) {
+  return s.find("parts") ? s.count("parts") : 1;
+}
+
 }  // namespace
 
 void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& rings) {
@@ -108,10 +120,29 @@ void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& 
   s.set("rotation", std::string(needed_saves(scenario, rings) ? "needed" : "whole"));
 }
 
+Algorithm algorithm_of_rings(void (*build)(Builder&)) {
+  Algorithm a;
+  a.placements = {"zigzag", "contiguous", "striped", "hybrid"};
+  for (const OptionInfo& option : ring_option_infos())
+    if (option.key != "tile_inputs" && option.key != "gradient_sum" && option.key != "parts")
+      a.options.push_back(option);
+  a.resolve_defaults = resolve_plain_ring_defaults;
+  a.validate = validate_plain_rings;
+  a.build = build;
+  return a;
+}
+
+void resolve_plain_ring_defaults(Scenario& s) {
+  resolve_ring_defaults(s, rings_of_all(s));
+}
+
+void validate_plain_rings(const Scenario& s) {
+  require_softmax(s);
+  validate_ring_options(s.schedule);
+}
+
 void resolve_whole_ring_defaults(Scenario& s) {
-  std::vector<Distribution> rings;
-  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica)
-    rings.push_back(placed(s, replica));
+  const std::vector<Distribution> rings = rings_of_all(s);
   Schedule& o = s.schedule;
   if (defaults::ring_merges_in_kernel(s.parallel.ranks)) merge_two(o);
   const bool follows_at_once = s.problem.has_backward() && !o.is_word("between", "layers");
@@ -137,7 +168,7 @@ void validate_ring_options(const Schedule& s) {
   if (!sums_apart(s) && s.find("dkv_tile_heads"))
     throw ScenarioError("schedule.dkv_tile_heads",
                         "gradient_sum=\"fused\" has no tile of gradients; leave dkv_tile_heads out");
-  if (s.is_word("tile_inputs", "copy") && s.count("parts") != 1)
+  if (s.is_word("tile_inputs", "copy") && parts_of(s) != 1)
     throw ScenarioError("schedule.parts", "tile_inputs=\"copy\" copies whole tiles; legal here: 1");
   if (!s.is_on("overlap") && s.count("compute_lanes") != 1)
     throw ScenarioError("schedule.compute_lanes",
@@ -160,7 +191,7 @@ RingOptions ring_options(const Schedule& s) {
   o.travel = s.is_word("rotation", "needed") ? Travel::needed : Travel::whole;
   o.sums_in_tiles = s.is_word("gradient_sum", "fused");
   if (!o.sums_in_tiles) o.dkv_tile_heads = s.count("dkv_tile_heads");
-  o.parts = s.count("parts");
+  o.parts = parts_of(s);
   o.keeps_own_kv = s.is_word("own_kv", "keep");
   return o;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "algorithms/core/algorithm.hpp"
 #include "algorithms/core/rotation.hpp"
 #include "algorithms/softmax/softmax_sum.hpp"
 #include "plan/islands.hpp"
@@ -16,6 +17,7 @@ struct RingOptions {
   SoftmaxSumOptions sum;
   Role gradient_wire = Role::wide;
   bool overlap = true;
+  int lane = 0;             // the first of its communication lanes
   bool copy_tiles = false;  // tile_inputs="copy": slot 0 copies K and V, tiles of some rows read copies
   TransportChoice transport = Transport::nccl;
   Travel travel = Travel::whole;
@@ -34,6 +36,11 @@ OptionInfo own_kv_option();  // of a ring whose K and V are inputs, which are th
 // words for lists.
 std::vector<OptionInfo> whole_ring_option_infos();
 void resolve_whole_ring_defaults(Scenario&);
+// Of an algorithm that runs rings over all ranks by views, and sums gradients apart: an Algorithm without
+// name, with these options, their defaults and tests.
+Algorithm algorithm_of_rings(void (*build)(Builder&));
+void resolve_plain_ring_defaults(Scenario&);
+void validate_plain_rings(const Scenario&);
 // `members`: for every ring of one replica, the tokens of its members.
 void resolve_ring_defaults(Scenario&, const std::vector<Distribution>& rings);
 void validate_ring_options(const Schedule&);

@@ -2,6 +2,7 @@
 #include "algorithms/softmax/softmax_sum.hpp"
 
 #include <algorithm>
+
 namespace cplab {
 
 SoftmaxSum::SoftmaxSum(const Scope& s, SoftmaxSumOptions options, const Box& out, const Box& lse,
@@ -64,6 +65,10 @@ void SoftmaxSum::fold(const Partial& part, bool first) {
   } else {
     b_.merge_lse(part.lane, part.lse, lse_.rows(part.rows));
   }
+}
+
+void SoftmaxSum::merge(Lane lane, const Box& part_out, const Box& part_lse, const Rows& rows) {
+  if (part_out.given()) b_.merge(lane, part_out, part_lse, sum_.rows(rows), lse_.rows(rows));
 }
 
 void SoftmaxSum::finish(Lane lane) {

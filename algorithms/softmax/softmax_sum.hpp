@@ -32,6 +32,9 @@ class SoftmaxSum {
   // Builder.
   void attend(Lane, const Box& q, const Box& k, const Box& v, const Rows& rows, const std::vector<Segment>&,
               const Box& max_logit = {}, const Builder::PairMask& mask = {});
+  // Merges a partial result that was computed elsewhere, of those rows; absent: none. Behind the first tile,
+  // and not in a deferred merge.
+  void merge(Lane, const Box& part_out, const Box& part_lse, const Rows& rows);
   void finish(Lane);
 
  private:

@@ -23,12 +23,6 @@ std::vector<std::vector<int>> inner_teams(std::int64_t ranks, std::int64_t inner
   return teams;
 }
 
-Distribution of_members(const Distribution& tokens, const std::vector<int>& positions) {
-  Distribution some;
-  for (const int position : positions) some.members.push_back(tokens[position]);
-  return some;
-}
-
 // The tokens that meet in one place of a ring, by place; those of one rank in its own runs, as a plain ring
 // has them.
 Distribution joined(const Distribution& tokens, const std::vector<std::vector<int>>& teams) {
@@ -41,8 +35,26 @@ Distribution joined(const Distribution& tokens, const std::vector<std::vector<in
 
 }  // namespace
 
+Distribution of_members(const Distribution& tokens, const std::vector<int>& positions) {
+  Distribution some;
+  for (const int position : positions) some.members.push_back(tokens[position]);
+  return some;
+}
+
+Grid::Grid(Builder& b, std::int64_t inner)
+    : self_(alone(b.everyone())),
+      inner_(inner == 1       ? self_
+             : inner == b.P() ? b.everyone()
+                              : b.team("inner")),
+      outer_(inner == 1       ? b.everyone()
+             : inner == b.P() ? self_
+                              : b.team("outer")) {}
+
 std::vector<TeamSpec> two_level_teams(const Scenario& s, InnerOrder order) {
-  const std::int64_t P = s.parallel.ranks, A = s.schedule.count("inner_ranks");
+  return two_level_teams(s.parallel.ranks, s.schedule.count("inner_ranks"), order);
+}
+
+std::vector<TeamSpec> two_level_teams(std::int64_t P, std::int64_t A, InnerOrder order) {
   if (A == 1 || A == P) return {};
   TeamSpec inner{"inner", inner_teams(P, A, order)}, outer{"outer", {}};
   for (std::size_t i = 0; i < static_cast<std::size_t>(A); ++i) {
@@ -56,9 +68,8 @@ void build_two_level(Builder& b, InnerOrder order, bool one_by_one) {
   const Schedule& schedule = b.scenario().schedule;
   const std::int64_t A = schedule.count("inner_ranks");
   const std::vector<std::vector<int>> teams = inner_teams(b.P(), A, order);
-  const Team self = alone(b.everyone());
-  const Team& inner = A == 1 ? self : A == b.P() ? b.everyone() : b.team("inner");
-  const Team& outer = A == 1 ? b.everyone() : A == b.P() ? self : b.team("outer");
+  const Grid grid(b, A);
+  const Team &inner = grid.inner(), &outer = grid.outer();
   const Scope whole(b);
   const Distribution& tokens = b.shared().kept(of_members(whole.tokens, inner.positions));
   const HeadRange heads = b.shared().split_heads(tokens)[inner.place].heads;
@@ -83,14 +94,24 @@ std::vector<OptionInfo> two_level_options() {
   return options;
 }
 
+std::int64_t inner_ranks_by_machine(std::int64_t ranks, std::int64_t heads) {
+  std::int64_t most = 1;
+  for (std::int64_t inner = 1; inner <= std::min(ranks, defaults::most_inner_ranks()); ++inner)
+    if (ranks % inner == 0 && heads % inner == 0) most = inner;
+  return most;
+}
+
+void require_divided_ranks(const Scenario& s, std::string_view option) {
+  const std::int64_t P = s.parallel.ranks, A = s.schedule.count(option);
+  if (P % A != 0)
+    throw ScenarioError("schedule." + std::string(option),
+                        std::to_string(A) + " does not divide parallel.ranks (" + std::to_string(P) + ")");
+}
+
 void resolve_two_level_defaults(Scenario& s, InnerOrder order) {
   const std::int64_t P = s.parallel.ranks;
-  if (!s.schedule.find("inner_ranks")) {
-    std::int64_t most = 1;
-    for (std::int64_t inner = 1; inner <= std::min(P, defaults::most_inner_ranks()); ++inner)
-      if (P % inner == 0 && s.problem.heads % inner == 0) most = inner;
-    s.schedule.set("inner_ranks", most);
-  }
+  if (!s.schedule.find("inner_ranks"))
+    s.schedule.set("inner_ranks", inner_ranks_by_machine(P, s.problem.heads));
   const std::int64_t A = s.schedule.count("inner_ranks");
   std::vector<Distribution> rings;
   for (int replica = 0; replica < static_cast<int>(s.parallel.replicas) && P % A == 0; ++replica)
@@ -101,11 +122,8 @@ void resolve_two_level_defaults(Scenario& s, InnerOrder order) {
 void validate_two_level(const Scenario& s) {
   require_softmax(s);
   validate_ring_options(s.schedule);
-  const std::int64_t P = s.parallel.ranks, A = s.schedule.count("inner_ranks");
-  if (P % A != 0)
-    throw ScenarioError("schedule.inner_ranks",
-                        std::to_string(A) + " does not divide parallel.ranks (" + std::to_string(P) + ")");
-  require_divided_heads(s, A, "schedule.inner_ranks");
+  require_divided_ranks(s, "inner_ranks");
+  require_divided_heads(s, s.schedule.count("inner_ranks"), "schedule.inner_ranks");
 }
 
 }  // namespace cplab

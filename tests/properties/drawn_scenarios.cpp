@@ -106,8 +106,11 @@ std::string path_of(const std::string& name) {
   return CPLAB_TEST_SCENARIOS "/hardware/" + name + ".toml";
 }
 
-constexpr const char* softmax_families[] = {"ring",         "all_gather",   "all_to_all",
-                                            "head_strided", "hierarchical", "usp"};
+std::vector<std::string> softmax_families() {
+  std::vector<std::string> names;
+  for (const Algorithm& a : algorithms_for(Attention::softmax)) names.emplace_back(a.name);
+  return names;
+}
 
 }  // namespace
 
@@ -226,8 +229,8 @@ Drawn try_draw(Random& random) {
   if (draw(random, 0, 11) == 0) s.parallel.ranks = 16;
   p.direction = one_of(random, std::vector{Direction::forward, Direction::forward_backward});
   if (kind < 7) {
-    s.algorithm =
-        one_of(random, std::vector<std::string>(std::begin(softmax_families), std::end(softmax_families)));
+    static const std::vector<std::string> families = softmax_families();
+    s.algorithm = one_of(random, families);
     draw_softmax(random, p);
     draw_lengths(random, p, 64 * s.parallel.ranks, 16384);
     if (p.packed && s.algorithm == "ring" && draw(random, 0, 1) == 0) s.placement = "hybrid";

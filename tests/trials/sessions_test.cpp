@@ -275,8 +275,9 @@ TEST_CASE("--algorithms: one problem under all that take it, the fastest first")
       one.insert(one.end(), {"--set", "schedule." + key + "=" + value.get<std::string>()});
     CHECK(json_of(one)["time_s"] == row["time_s"]);
   }
-  CHECK(names ==
-        std::set<std::string>{"ring", "all_gather", "head_strided", "all_to_all", "hierarchical", "usp"});
+  CHECK(names == std::set<std::string>{"ring", "all_gather", "head_strided", "all_to_all", "hierarchical",
+                                       "usp", "double_ring", "bidirectional", "pass_q", "mesh", "tree",
+                                       "helix"});
   for (const json& row : all["refused"]) CHECK_FALSE(contains(row["reason"], "--set parallel"));
 
   const json two = json_of({"simulate", "families-8", "--algorithms", "ring,ulysses", "--set",

@@ -1,0 +1,127 @@
+// What the loops of pass_q.cpp are made of: what travels and where it lies, tiles, results that go home.
+#include <algorithm>
+
+#include "algorithms/core/options.hpp"
+#include "algorithms/softmax/pass_q.hpp"
+
+namespace cplab {
+
+PassQ::PassQ(const Scope& scope, const Distribution& keys, const Route& way, const PassQOptions& options)
+    : s(scope), b(scope.b), keys_(keys), route(way), o(options) {
+  for (int v = 0; v < visits(); ++v) {
+    here_.push_back(tile(owner(v), s.place()));
+    home_.push_back(tile(s.place(), route.holder(s.place(), v)));
+  }
+}
+
+// The own tile has all rows of both sides: it stores, so that every row of a result is defined.
+Tile PassQ::tile(int queries_of, int keys_of) const {
+  return row_tile(s.tokens[queries_of].runs, keys_[keys_of].runs, b.problem().visible(),
+                  queries_of == keys_of ? Take::all : Take::live);
+}
+
+Box PassQ::slots_of(const Box& like, const std::string& suffix) const {
+  const Buffer& of = b.declared(like);
+  return b.buffer({of.name + suffix, of.role, Category::working, 2, s.rows, like.problem_heads().count(),
+                   of.width, of.planes, of.layout, like.problem_heads().begin});
+}
+
+PassQ::Returned PassQ::returned(const Box& like, Role role) const {
+  if (visits() == 1) return {};
+  const Buffer& of = b.declared(like);
+  std::int64_t most_made = 0, most_received = 0;
+  for (int v = 1; v < visits(); ++v) {
+    most_made = std::max(most_made, here(v).q_rows.count());
+    most_received = std::max(most_received, home(v).q_rows.count());
+  }
+  const auto slots = [&](const std::string& name, std::int64_t rows) {
+    if (rows == 0) return Box();
+    return b.buffer({name, role, Category::working, 2, rows, like.problem_heads().count(), of.width,
+                     of.planes, of.layout, like.problem_heads().begin});
+  };
+  return {slots(of.name + "_part", most_made), slots(of.name + "_received", most_received)};
+}
+
+Box PassQ::received(const Returned& result, int visit) const {
+  const std::int64_t rows = home(visit).q_rows.count();
+  return rows == 0 ? Box() : result.received.slot(visit % 2).first_rows(rows);
+}
+
+void PassQ::exchange(int visit, const std::vector<Carried>& queries, const std::vector<Returned>& results) {
+  std::vector<Message> messages;
+  if (visit < visits())
+    for (const int next : route.beside(visit))
+      for (const Carried& each : queries) {
+        messages.push_back(send(each.at(route[next].source), route.taker(s.place(), next)));
+        messages.push_back(receive(each.at(next), route.giver(s.place(), next)));
+      }
+  if (const int before = visit - 1; before >= 1 && before < visits())
+    for (const Returned& each : results) {
+      if (const std::int64_t rows = here(before).q_rows.count(); rows > 0)
+        messages.push_back(send(each.made.slot(before % 2).first_rows(rows), owner(before)));
+      if (home(before).q_rows.count() > 0)
+        messages.push_back(receive(received(each, before), route.holder(s.place(), before)));
+    }
+  std::erase_if(messages, [](const Message& m) { return m.box.row_list().empty(); });
+  if (!messages.empty()) b.exchange(o.comm, o.transport, s.team, messages);
+}
+
+void PassQ::attend(const Forward& f, int visit, const Carried& q, const Returned& out, const Returned& lse) {
+  const Tile& t = here(visit);
+  const Box k = cplab::keys(b, f.kv).rows(t.k_rows), v = values(b, f.kv).rows(t.k_rows);
+  const Box max_logit = f.max_logit->of(compute_lane), from = q.at(visit).rows(t.q_rows);
+  if (visit == 0) return sum->attend(compute_lane, from, k, v, t.q_rows, t.segments, max_logit);
+  if (t.empty()) return;
+  const std::int64_t rows = t.q_rows.count();
+  b.attend(compute_lane,
+           {from, k, v, out.made.slot(visit % 2).first_rows(rows), lse.made.slot(visit % 2).first_rows(rows),
+            t.segments, WriteMode::store, max_logit});
+}
+
+void PassQ::differentiate(const Backward& g, int visit, const std::vector<Carried>& of_queries,
+                          const Returned& dq, const Box& dkv) {
+  const Tile& t = here(visit);
+  if (visit > 0 && t.empty()) return;
+  const auto rows = [&](std::size_t i) { return of_queries[i].at(visit).rows(t.q_rows); };
+  const Box kv = g.kv.rows(t.k_rows), into = dkv.rows(t.k_rows);
+  const bool own = visit == 0;
+  Builder::AttendBackward call{
+      rows(0),
+      cplab::keys(b, kv),
+      values(b, kv),
+      rows(1),
+      rows(2),
+      rows(3),
+      own ? g.dq.rows(t.q_rows) : dq.made.slot(visit % 2).first_rows(t.q_rows.count()),
+      cplab::keys(b, into),
+      values(b, into),
+      t.segments};
+  if (!own) call.dk_mode = WriteMode::add;
+  if (own && g.rounded_dq.given()) call.rounded_dq = g.rounded_dq.rows(t.q_rows);
+  b.attend_backward(compute_lane, call);
+}
+
+Box PassQ::sum_of(const Box& dkv) const {
+  const Buffer& of = b.declared(dkv);
+  if (visits() == 1 || !o.wide || of.role == Role::wide || !b.has_wide()) return dkv;
+  return b.buffer({"dkv_sum", Role::wide, Category::working, 1, of.rows, dkv.problem_heads().count(),
+                   of.width, of.planes, of.layout, dkv.problem_heads().begin});
+}
+
+void PassQ::add(const Box& share, const Box& sum_of_all) const {
+  if (share.given()) b.add(compute_lane, share, sum_of_all);
+}
+
+PassQOptions pass_q_options(const Schedule& s) {
+  return {wide_accumulator(s), gradient_wire_of(s), s.is_on("overlap") ? comm_lane : compute_lane,
+          transport_of(s)};
+}
+
+std::vector<OptionInfo> pass_q_option_infos() {
+  OptionInfo wire = gradient_wire_option();
+  wire.help = "dtype in which shares of dq go home";
+  OptionInfo accumulator = accumulator_option();
+  return {accumulator, wire, switch_option("overlap", true, "communication on a lane of its own")};
+}
+
+}  // namespace cplab

@@ -1,0 +1,175 @@
+// What the loops of tree.cpp are made of: blocks of queries, buffers of all of them, the tile.
+#include <algorithm>
+
+#include "algorithms/softmax/tree.hpp"
+
+namespace cplab {
+
+Tree::Tree(const Scope& scope, const PassQOptions& options, bool heads)
+    : s(scope), b(scope.b), o(options), by_heads(heads), begins{0} {
+  const auto any = [&](int member) {
+    return std::ranges::any_of(s.tokens[member].runs, [](const TokenRun& run) { return run.valid > 0; });
+  };
+  has_tokens = any(s.place());
+  for (int block = 0; block < s.P(); ++block) {
+    const int owner = to_left(block);
+    begins.push_back(begins.back() + (block == 0 || any(owner) ? s.tokens[owner].rows() : 0));
+  }
+}
+
+// What has no token goes nowhere.
+Rows Tree::blocks(int first, int end) const {
+  if (first == 0 && !has_tokens) first = 1;
+  if (first >= end) return {};
+  const std::int64_t begin = begins[static_cast<std::size_t>(first)];
+  return Rows::range(begin, begins[static_cast<std::size_t>(end)] - begin);
+}
+
+int Tree::longest() const {
+  int distance = 1;
+  while (distance * 2 < s.P()) distance *= 2;
+  return s.P() == 1 ? 0 : distance;
+}
+
+Box Tree::all(const Box& like, Role role) const {
+  return all(like, role, b.declared(like).layout);
+}
+
+Box Tree::all(const Box& like, Role role, Layout layout) const {
+  const Buffer& of = b.declared(like);
+  return b.buffer({of.name + "_all", role, Category::working, 1, rows(), like.problem_heads().count(),
+                   of.width, of.planes, layout, like.problem_heads().begin});
+}
+
+Box Tree::incoming(const Box& of_all) const {
+  const Buffer& of = b.declared(of_all);
+  std::int64_t most = 0;
+  for (int distance = longest(); distance >= 1; distance /= 2)
+    most = std::max(most, blocks(0, hop(distance)).count());
+  if (most == 0) return {};
+  return b.buffer({of.name + "_came", of.role, Category::working, 1, most, of_all.problem_heads().count(),
+                   of.width, of.planes, of.layout, of_all.problem_heads().begin});
+}
+
+void Tree::exchange(const std::vector<Message>& messages) {
+  std::vector<Message> some;
+  for (const Message& m : messages)
+    if (!m.box.row_list().empty()) some.push_back(m);
+  if (!some.empty()) b.exchange(o.comm, o.transport, s.team, some);
+}
+
+Tile Tree::tile(Take take) const {
+  std::vector<TokenRun> queries;
+  for (int block = 0; block < s.P(); ++block) {
+    const std::int64_t first = begins[static_cast<std::size_t>(block)];
+    if (begins[static_cast<std::size_t>(block) + 1] == first) continue;
+    for (TokenRun run : s.tokens[to_left(block)].runs) {
+      run.row += first;
+      queries.push_back(run);
+    }
+  }
+  return row_tile(queries, s.keys[s.place()].runs, b.problem().visible(), take);
+}
+
+void Tree::forward(const Forward& f) {
+  const bool alone = s.P() == 1;
+  const Box q = alone ? f.q : all(f.q, Role::nominal), lse = alone ? f.lse : all(f.lse, Role::wide);
+  // By heads: a share of them is one piece.
+  const Box out = alone ? f.out
+                        : all(f.out, o.wide ? Role::wide : Role::nominal,
+                              by_heads ? Layout::heads_first : b.declared(f.out).layout);
+  if (!alone) spread({f.q}, {q});
+  const Tile t = tile(Take::queries);
+  const Box kv = f.kv.rows(t.k_rows);
+  b.attend(compute_lane, {q, keys(b, kv), values(b, kv), out, lse, t.segments, WriteMode::store,
+                          f.max_logit->of(compute_lane)});
+  if (alone) return;
+  if (by_heads) return merge_by_heads(f, out, lse);
+  const Box out_came = incoming(out), lse_came = incoming(lse);
+  reduce({out, lse}, {out_came, lse_came}, [&](const Rows& met) {
+    b.merge(compute_lane, out_came.first_rows(met.count()), lse_came.first_rows(met.count()), out.rows(met),
+            lse.rows(met));
+  });
+  if (s.rows == 0) return;
+  b.convert(compute_lane, out.first_rows(s.rows), f.out);
+  b.copy(compute_lane, lse.first_rows(s.rows), f.lse);
+}
+
+void Tree::backward(const Backward& g) {
+  delta_by_first_tile(b, g, false);
+  const bool alone = s.P() == 1;
+  std::vector<Box> own{g.q, g.dout, g.lse, g.delta}, of_all;
+  for (const Box& each : own) of_all.push_back(alone ? each : all(each, b.declared(each).role));
+  const Box dq = alone ? g.dq : all(g.dq, o.gradient_wire);
+  if (!alone) spread(own, of_all);
+  const Tile t = tile(Take::all);
+  const Box kv = g.kv.rows(t.k_rows), dkv = g.dkv.rows(t.k_rows);
+  b.attend_backward(compute_lane, {of_all[0], keys(b, kv), values(b, kv), of_all[1], of_all[2], of_all[3], dq,
+                                   keys(b, dkv), values(b, dkv), t.segments});
+  if (alone) return;
+  const Box came = incoming(dq);
+  reduce({dq}, {came},
+         [&](const Rows& met) { b.add(compute_lane, came.first_rows(met.count()), dq.rows(met)); });
+  if (s.rows > 0) b.convert(compute_lane, dq.first_rows(s.rows), g.dq);
+}
+
+// ---- By heads.
+
+HeadRange Tree::share(int member) const {
+  const std::int64_t heads = s.heads().count();
+  return {s.heads().begin + member * heads / s.P(), s.heads().begin + (member + 1) * heads / s.P()};
+}
+
+Box Tree::of_share(const Box& of_all, std::string_view name, int slots) const {
+  const HeadRange own = share(s.place());
+  const std::int64_t rows_of_all = blocks(0, s.P()).count();
+  if (own.count() == 0 || rows_of_all == 0) return {};
+  const Buffer& of = b.declared(of_all);
+  return b.buffer({name, of.role, Category::working, slots, rows_of_all, own.count(), of.width, of.planes,
+                   of.layout, own.begin});
+}
+
+Box Tree::own_rows(const Box& of_all, std::string_view name) const {
+  const Buffer& of = b.declared(of_all);
+  return b.buffer({name, of.role, Category::working, 1, std::max<std::int64_t>(s.rows, 1), s.heads().count(),
+                   of.width, of.planes, of.layout, s.heads().begin});
+}
+
+std::vector<RowRange> Tree::in_order_of(int member) const {
+  const int first = (s.place() - member + s.P()) % s.P();  // here, of that member's own queries
+  std::vector<RowRange> list = blocks(first, s.P()).ranges();
+  const Rows behind = blocks(0, first);
+  list.insert(list.end(), behind.ranges().begin(), behind.ranges().end());
+  return list;
+}
+
+// The share that was merged here is at home already, and so is all of what nobody else has attended.
+void Tree::bring_home(const Box& out, const Box& home, const Box& lse, const Forward& f) {
+  if (s.rows == 0) return;
+  const HeadRange here = has_tokens ? share(s.place()) : s.heads();
+  if (here.count() > 0) {
+    b.copy(compute_lane, out.of_problem(here).first_rows(s.rows), home.of_problem(here).first_rows(s.rows));
+    b.copy(compute_lane, lse.of_problem(here).first_rows(s.rows), f.lse.of_problem(here));
+  }
+  b.convert(compute_lane, home.first_rows(s.rows), f.out);
+}
+
+// ---- Registration.
+
+Algorithm algorithm_of_few_queries(void (*build)(Builder&)) {
+  Algorithm a;
+  a.placements = {"contiguous", "zigzag", "striped", "hybrid"};
+  a.options = pass_q_option_infos();
+  a.validate = require_softmax;
+  a.build = build;
+  return a;
+}
+
+void build_tree(Builder& b, bool by_heads) {
+  const Scope whole(b);
+  Tree tree(whole, pass_q_options(b.scenario().schedule), by_heads);
+  WithQuerySum with_sum(whole, tree);
+  run_whole(whole, with_sum);
+}
+
+}  // namespace cplab
