@@ -63,12 +63,15 @@ class Interner {
   static std::uint64_t mix(std::uint64_t h, const RowRange& r) {
     return step(step(step(h, r.begin), r.count), r.step);
   }
+  // Two numbers of 32 bits in one word.
+  static std::uint64_t step(std::uint64_t hash, std::uint32_t high, std::uint32_t low) {
+    return step(hash, static_cast<std::int64_t>(std::uint64_t{high} << 32 | low));
+  }
   static std::uint64_t mix(std::uint64_t h, const Access& a) {
-    return step(step(step(h, a.view), static_cast<std::int64_t>(a.mode)),
-                static_cast<std::int64_t>(a.operand));
+    return step(h, a.view, static_cast<std::uint32_t>(a.mode) << 8 | static_cast<std::uint32_t>(a.operand));
   }
   static std::uint64_t mix(std::uint64_t h, const Part& p) {
-    return step(step(step(h, p.view), p.peer), p.send);
+    return step(h, p.view, static_cast<std::uint32_t>(p.peer) << 1 | (p.send ? 1u : 0u));
   }
   static std::uint64_t mix(std::uint64_t h, const Segment& s) {
     h = step(step(step(h, s.q_begin), s.q_count), s.k_begin);
@@ -81,9 +84,12 @@ class Interner {
     return step(h, static_cast<std::int64_t>(c.state) * 2 + (c.resets ? 1 : 0));
   }
   static std::uint64_t mix(std::uint64_t h, const View& v) {
-    h = step(step(step(h, v.buffer), v.ranges.first), v.ranges.count);
-    h = step(step(step(h, v.slot_begin), v.slot_end), v.head_begin);
-    return step(step(step(h, v.head_end), v.width_begin), v.width_end);
+    const auto pair = [](std::int32_t a, std::int32_t b) {
+      return static_cast<std::int64_t>(std::uint64_t{static_cast<std::uint32_t>(a)} << 32 |
+                                       static_cast<std::uint32_t>(b));
+    };
+    h = step(step(step(h, v.buffer, v.ranges.first), v.ranges.count), pair(v.slot_begin, v.slot_end));
+    return step(step(h, pair(v.head_begin, v.head_end)), pair(v.width_begin, v.width_end));
   }
 
   // Where an entry's place is taken it stands in the next free one. The size is a power of two.

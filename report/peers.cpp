@@ -29,7 +29,25 @@ class Came {
   const Timeline& timeline_;
 };
 
-// One end of a message, of a rank that is known.
+// Operations that begin when all members of their group have come: all_reduce, barrier, and what has messages
+// from each member to each.
+bool is_meeting(const Operation& op) {
+  return is_communication(op.kind) && op.kind != OpKind::exchange;
+}
+
+// Whether the operation has a message to and one from every member, in the order of the group.
+bool trades_with_all(const RankPlan& rank, const Operation& op, const std::vector<int>& group) {
+  const std::span<const Part> parts = rank.parts_of(op);
+  auto part = parts.begin();
+  for (const int member : group) {
+    bool sends = false, receives = false;
+    for (; part != parts.end() && part->peer == member; ++part) (part->send ? sends : receives) = true;
+    if (!sends || !receives) return false;
+  }
+  return part == parts.end();
+}
+
+// One end of a message of an exchange, of a rank that is known.
 struct End {
   std::uint32_t peer = 0, operation = 0;
   std::uint16_t group = 0;
@@ -43,12 +61,13 @@ std::optional<std::vector<End>> ends_by_channel(const RankPlan& rank, std::size_
   std::vector<std::uint32_t> first(ranks + 1);
   for (const Operation& op : rank.operations)
     for (const Part& part : rank.parts_of(op))
-      if (part.send == sends) ++first[static_cast<std::size_t>(part.peer) + 1];
+      if (op.kind == OpKind::exchange && part.send == sends) ++first[static_cast<std::size_t>(part.peer) + 1];
   for (std::size_t r = 0; r < ranks; ++r) first[r + 1] += first[r];
   std::vector<End> ends(first[ranks]);
   std::vector<std::uint32_t> next = first;
   for (std::uint32_t i = 0; i < rank.operations.size(); ++i) {
     const Operation& op = rank.operations[i];
+    if (op.kind != OpKind::exchange) continue;
     for (const Part& part : rank.parts_of(op)) {
       if (part.send != sends) continue;
       const auto peer = static_cast<std::uint32_t>(part.peer);
@@ -93,14 +112,17 @@ bool come_by_channels(const Plan& plan, Came& came) {
   return true;
 }
 
-// all_reduce and barrier: the n-th of every member of a group meet. False as above.
+// The n-th meeting of every member of a group is one. False where a member's are on several lanes, or where
+// one has no message for some member.
 bool come_by_meetings(const Plan& plan, const Timeline& timeline, Came& came) {
   std::map<std::uint16_t, std::vector<std::vector<std::uint32_t>>> meetings;  // by group, by member
   for (const RankPlan& rank : plan.ranks) {
     for (std::uint32_t i = 0; i < rank.operations.size(); ++i) {
       const Operation& op = rank.operations[i];
-      if (op.kind != OpKind::all_reduce && op.kind != OpKind::barrier) continue;
+      if (!is_meeting(op)) continue;
       const std::vector<int>& group = plan.groups.at(op.group).ranks;
+      const bool has_parts = op.kind != OpKind::all_reduce && op.kind != OpKind::barrier;
+      if (has_parts && !trades_with_all(rank, op, group)) return false;
       auto& of_group = meetings[op.group];
       of_group.resize(group.size());
       const auto place = static_cast<std::size_t>(std::ranges::find(group, rank.rank) - group.begin());

@@ -53,11 +53,7 @@ std::uint32_t Builder::intern_view(const View& view) {
 
 Box Builder::buffer(const BufferSpec& spec) {
   Buffer buffer;
-  buffer.name = spec.name;
-  const auto taken = [&](const std::string& name) {
-    return std::ranges::any_of(plan_.buffers, [&](const Buffer& other) { return other.name == name; });
-  };
-  for (int i = 2; taken(buffer.name); ++i) buffer.name = std::string(spec.name) + "_" + std::to_string(i);
+  buffer.name = pools_->free_name(spec.name);
   buffer.role = spec.role;
   buffer.category = spec.category;
   buffer.layout = spec.layout;
@@ -156,14 +152,18 @@ Operation& Builder::emit_accesses(Lane lane, OpKind kind, std::int64_t bytes) {
 }
 
 void Builder::attach_segments(Operation& op, const std::vector<Segment>& segments, const Box& q) {
-  op.segments = pools_->segments(plan_.segments, segments);
+  Pools::KnownSegments& known = pools_->known_segments[segments.data()];
+  const auto pooled = RankPlan::slice(plan_.segments, known.span);
+  if (known.span.count == 0 || !std::ranges::equal(pooled, segments)) {
+    known = {pools_->segments(plan_.segments, segments), 0};
+    for (const Segment& s : segments) known.pairs += live_pairs(s);
+  }
+  op.segments = known.span;
   op.head_begin = static_cast<std::int32_t>(q.problem_heads().begin);
   op.head_end = static_cast<std::int32_t>(q.problem_heads().end);
   op.value = problem().scale;
   op.softcap = problem().softcap;
-  double pairs = 0;
-  for (const Segment& s : segments) pairs += live_pairs(s);
-  op.flops = pairs * (op.head_end - op.head_begin) *
+  op.flops = known.pairs * (op.head_end - op.head_begin) *
              flops_per_pair(op.kind, problem().head_size, problem().value_size);
 }
 
@@ -348,10 +348,22 @@ void Builder::post(Lane lane, OpKind kind, Transport transport, const Team& team
                    const std::vector<Message>& messages) {
   std::vector<Part>& list = pools_->part_list;
   list.clear();
-  std::int64_t sent = 0;
+  std::int64_t sent = 0, bytes = 0;  // bytes: of what was sent last, which the next mostly is once more
+  const View* sent_last = nullptr;
+  std::uint32_t view = 0;
   for (const Message& m : messages) {
-    list.push_back({intern_view(m.box.view()), team.ranks[static_cast<std::size_t>(m.peer)], m.send});
-    if (m.send) sent += view_bytes(plan_, m.box.view(), problem().dtype);
+    const int peer = team.ranks[static_cast<std::size_t>(m.peer)];
+    if (!m.send) {
+      list.push_back({intern_view(m.box.view()), peer, false});
+      continue;
+    }
+    if (sent_last == nullptr || !(*sent_last == m.box.view())) {
+      sent_last = &m.box.view();
+      view = intern_view(*sent_last);
+      bytes = view_bytes(plan_, *sent_last, problem().dtype);
+    }
+    list.push_back({view, peer, true});
+    sent += bytes;
   }
   const Span parts = pools_->parts(plan_.parts, list);
   Operation& op = emit(lane, kind, {}, {});

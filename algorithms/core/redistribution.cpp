@@ -125,6 +125,11 @@ std::vector<Moved> minus(const Moved& share, const std::vector<Moved>& given) {
 struct Redistribution::Known {
   bool one_list = true;
   std::vector<std::optional<CommonRows>> by_giver;
+  struct OfMember {
+    int place = -1;
+    std::vector<Share> shares;
+  };
+  OfMember given, received;  // of the member that was asked about last
 };
 
 Redistribution::Redistribution(Distribution from, Distribution to)
@@ -153,8 +158,9 @@ Redistribution::CommonRows Redistribution::find_common_rows(int giver, int recei
   return {std::move(from_rows), std::move(into_rows)};
 }
 
-Redistribution::CommonRows Redistribution::common_rows(int giver, int receiver) const {
-  if (!known_->one_list) return find_common_rows(giver, receiver);
+const Redistribution::CommonRows& Redistribution::common_rows(int giver, int receiver,
+                                                              CommonRows& own) const {
+  if (!known_->one_list) return own = find_common_rows(giver, receiver);
   std::optional<CommonRows>& known = known_->by_giver[static_cast<std::size_t>(giver)];
   if (!known) known = find_common_rows(giver, receiver);
   return *known;
@@ -164,25 +170,31 @@ Redistribution::CommonRows Redistribution::common_rows(int giver, int receiver) 
 void Redistribution::append_overlap(int giver, int receiver, std::vector<Moved>& list) const {
   const HeadRange heads = from_[giver].heads.common(to_[receiver].heads);
   if (heads.count() == 0) return;
-  CommonRows rows = common_rows(giver, receiver);
-  if (rows.from.size() > 0) list.push_back({std::move(rows.from), std::move(rows.into), heads});
+  CommonRows own;
+  const CommonRows& rows = common_rows(giver, receiver, own);
+  if (rows.from.size() > 0) list.push_back({rows.from, rows.into, heads});
+}
+
+const std::vector<Redistribution::Share>& Redistribution::shares_of(int place, bool gives) const {
+  Known::OfMember& known = gives ? known_->given : known_->received;
+  if (known.place == place) return known.shares;
+  known.place = place;
+  known.shares.clear();
+  CommonRows own;
+  for (int peer = 0; peer < from_.size(); ++peer) {
+    const CommonRows& rows = gives ? common_rows(place, peer, own) : common_rows(peer, place, own);
+    if (rows.from.size() > 0) known.shares.push_back({peer, gives ? rows.from : rows.into});
+  }
+  return known.shares;
 }
 
 std::vector<Moved> Redistribution::moved(int giver, int receiver) const {
-  std::vector<Moved> list;
-  append_moved(giver, receiver, list);
-  return list;
-}
-
-void Redistribution::append_moved(int giver, int receiver, std::vector<Moved>& list) const {
-  if (!from_.replicated || giver == receiver) return append_overlap(giver, receiver, list);
   std::vector<Moved> own, given;
   append_overlap(giver, receiver, own);
-  if (own.empty()) return;
+  if (!from_.replicated || giver == receiver || own.empty()) return own;
   append_overlap(receiver, receiver, given);
   for (int earlier = 0; earlier < giver; ++earlier) append_overlap(earlier, receiver, given);
-  if (!given.empty()) own = minus(own.front(), given);
-  list.insert(list.end(), own.begin(), own.end());
+  return given.empty() ? own : minus(own.front(), given);
 }
 
 bool Redistribution::parts_heads() const {
@@ -195,6 +207,7 @@ bool Redistribution::parts_heads() const {
 // at once.
 OpKind Redistribution::find_kind() const {
   bool gather = true;
+  CommonRows own;
   const std::int64_t size = elements(from_[0]);
   for (int giver = 0; giver < from_.size(); ++giver) {
     gather = gather && elements(from_[giver]) == size;
@@ -205,7 +218,7 @@ OpKind Redistribution::find_kind() const {
         n = elements(moved(giver, receiver));
       } else {  // one gives all that is common
         if (receiver == 0 || !to_[receiver].runs.is(to_[receiver - 1].runs))
-          rows = row_count(common_rows(giver, receiver).from);
+          rows = row_count(common_rows(giver, receiver, own).from);
         n = rows * from_[giver].heads.common(to_[receiver].heads).count();
       }
       if (n == 0) return OpKind::exchange;

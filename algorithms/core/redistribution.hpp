@@ -28,7 +28,22 @@ class Redistribution {
   // What `giver` gives to `receiver`, which may be itself. Of several members that hold a token and head the
   // receiver itself gives it, else the first one.
   std::vector<Moved> moved(int giver, int receiver) const;
-  void append_moved(int giver, int receiver, std::vector<Moved>& list) const;
+  // Calls visit(peer, rows of the buffer of the member at `place`, heads) for every share that it gives or
+  // that it receives, peer by peer.
+  template <class Visit>
+  void for_each_share(int place, bool gives, Visit visit) const {
+    if (!from_.replicated) {
+      for (const Share& share : shares_of(place, gives)) {
+        const HeadRange heads = gives ? from_[place].heads.common(to_[share.peer].heads)
+                                      : from_[share.peer].heads.common(to_[place].heads);
+        if (heads.count() > 0) visit(share.peer, share.rows, heads);
+      }
+      return;
+    }
+    for (int peer = 0; peer < from_.size(); ++peer)
+      for (const Moved& each : gives ? moved(place, peer) : moved(peer, place))
+        visit(peer, gives ? each.from_rows : each.into_rows, each.heads);
+  }
   // all_gather: every member gives all it has to every member, all alike in size. all_to_all: every pair
   // trades, members with themselves too. exchange: some do.
   OpKind kind() const { return kind_; }
@@ -42,9 +57,18 @@ class Redistribution {
     RangeList from, into;
   };
   struct Known;
+  // Where every token has one holder: rows that a member and a peer have in common, at the member.
+  struct Share {
+    int peer = 0;
+    RangeList rows;
+  };
 
+  // Whichever heads move. Of the member that was asked about last they are remembered: ranks are built one
+  // after the other, and a rank that takes its heads a few at a time asks again and again.
+  const std::vector<Share>& shares_of(int place, bool gives) const;
   CommonRows find_common_rows(int giver, int receiver) const;
-  CommonRows common_rows(int giver, int receiver) const;
+  // What is found is remembered or, where others would have no use for it, put into `own`.
+  const CommonRows& common_rows(int giver, int receiver, CommonRows& own) const;
   void append_overlap(int giver, int receiver, std::vector<Moved>& list) const;
   OpKind find_kind() const;
 

@@ -160,9 +160,13 @@ std::vector<std::int64_t> take_live(std::span<const TokenRun> runs, const std::v
   return places;
 }
 
-// Rows [first, end) of a run.
+// Rows [first, end) of a run of keys.
 struct LiveKeys {
   std::int64_t first = 0, end = 0;
+  void take(const Segment& segment) {
+    first = first == end ? segment.k_begin : std::min(first, segment.k_begin);
+    end = std::max(end, segment.k_begin + segment.k_count);
+  }
 };
 
 // By key run: from the first row that a query sees to the last; empty where none does.
@@ -172,11 +176,7 @@ std::vector<LiveKeys> live_keys_of(std::span<const TokenRun> q_runs, std::span<c
   for_each_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
     const Band band = band_between(q, k, visible);
     if (band.empty()) return;
-    const Segment segment = segment_of(q, k, band);
-    LiveKeys& stretch = live[static_cast<std::size_t>(&k - k_runs.data())];
-    const bool first = stretch.first == stretch.end;
-    stretch.first = first ? segment.k_begin : std::min(stretch.first, segment.k_begin);
-    stretch.end = std::max(stretch.end, segment.k_begin + segment.k_count);
+    live[static_cast<std::size_t>(&k - k_runs.data())].take(segment_of(q, k, band));
   });
   return live;
 }
@@ -189,43 +189,52 @@ Rows rows_in(std::span<const LiveKeys> live, std::span<const TokenRun> runs) {
   return rows;
 }
 
-// The key runs cut to what is live.
-std::vector<TokenRun> live_runs(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs,
-                                Window visible) {
-  const std::vector<LiveKeys> live = live_keys_of(q_runs, k_runs, visible);
-  std::vector<TokenRun> cut;
-  for (std::size_t i = 0; i < k_runs.size(); ++i) {
-    if (live[i].first == live[i].end) continue;
-    TokenRun& run = cut.emplace_back(k_runs[i]);
-    run.row += live[i].first * run.row_step;
-    run.position += live[i].first * run.stride;
-    run.rows = run.valid = live[i].end - live[i].first;
-  }
-  return cut;
+// The rows [first, end) of a run.
+TokenRun part_of(TokenRun run, const LiveKeys& rows) {
+  run.row += rows.first * run.row_step;
+  run.position += rows.first * run.stride;
+  run.rows = run.valid = rows.end - rows.first;
+  return run;
 }
 
+// A segment and the numbers of the runs that it is of.
+struct SegmentOfRuns {
+  Segment segment;
+  std::uint32_t q = 0, k = 0;
+};
+
 template <class TileOf>
-TileOf tile_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> all_keys, Window visible,
+TileOf tile_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Window visible,
                Take take) {
-  const bool all = take == Take::keys || take == Take::all;
-  const std::vector<TokenRun> live = all ? std::vector<TokenRun>() : live_runs(q_runs, all_keys, visible);
-  const std::span<const TokenRun> k_runs = all ? all_keys : std::span<const TokenRun>(live);
   TileOf tile;
   std::vector<char> q_live(q_runs.size(), take == Take::queries || take == Take::all);
-  std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> owners;  // runs of each segment
+  std::vector<LiveKeys> k_live(k_runs.size());
+  std::vector<SegmentOfRuns> found;
   for_each_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
     const Band band = band_between(q, k, visible);
     if (band.empty()) return;
-    q_live[static_cast<std::size_t>(&q - q_runs.data())] = 1;
-    tile.segments.push_back(segment_of(q, k, band));
-    owners.emplace_back(&q - q_runs.data(), &k - k_runs.data());
+    const SegmentOfRuns of{segment_of(q, k, band), static_cast<std::uint32_t>(&q - q_runs.data()),
+                           static_cast<std::uint32_t>(&k - k_runs.data())};
+    q_live[of.q] = 1;
+    k_live[of.k].take(of.segment);
+    found.push_back(of);
   });
   const std::vector<std::int64_t> q_places = take_live(q_runs, q_live, tile.q_rows);
-  const std::vector<std::int64_t> k_places =
-      take_live(k_runs, std::vector<char>(k_runs.size(), 1), tile.k_rows);
-  for (std::size_t i = 0; i < owners.size(); ++i) {
-    tile.segments[i].q_begin += q_places[static_cast<std::size_t>(owners[i].first)];
-    tile.segments[i].k_begin += k_places[static_cast<std::size_t>(owners[i].second)];
+  std::vector<std::int64_t> k_places(k_runs.size());  // of each run's first row, also where it is left out
+  std::int64_t taken = 0;
+  for (std::size_t i = 0; i < k_runs.size(); ++i) {
+    const bool whole = take == Take::keys || take == Take::all;
+    const LiveKeys rows = whole ? LiveKeys{0, k_runs[i].rows} : k_live[i];
+    k_places[i] = taken - rows.first;
+    if (rows.first == rows.end) continue;
+    append(tile.k_rows, whole ? k_runs[i] : part_of(k_runs[i], rows));
+    taken += rows.end - rows.first;
+  }
+  tile.segments.reserve(found.size());
+  for (const SegmentOfRuns& of : found) {
+    Segment& segment = tile.segments.emplace_back(of.segment);
+    segment.q_begin += q_places[of.q];
+    segment.k_begin += k_places[of.k];
   }
   join(tile.segments, join_keys);
   join(tile.segments, join_queries);

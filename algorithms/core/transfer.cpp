@@ -146,18 +146,11 @@ std::vector<Transfer::Share> Transfer::shares(const TransferTensor& t, bool outg
   const bool gives = outgoing != options_.adjoint;  // in the redistribution, which the adjoint reverses
   std::vector<Share> list;
   list.reserve(static_cast<std::size_t>(team_.size()));
-  std::vector<Moved> moved;
-  for (int peer = 0; peer < team_.size(); ++peer) {
-    moved.clear();
-    gives ? t.how->append_moved(team_.place, peer, moved) : t.how->append_moved(peer, team_.place, moved);
-    for (Moved& each : moved) {
-      Share share{peer, std::move(gives ? each.from_rows : each.into_rows), each.heads, {}, {}};
-      const bool same_rows = !list.empty() && list.back().rows.is(share.rows);
-      share.box = (same_rows ? list.back().box : buffer.rows(share.rows)).of_problem(share.heads);
-      share.wire = share.box;
-      list.push_back(std::move(share));
-    }
-  }
+  t.how->for_each_share(team_.place, gives, [&](int peer, const RangeList& rows, HeadRange heads) {
+    const bool same_rows = !list.empty() && list.back().rows.is(rows);
+    const Box box = (same_rows ? list.back().box : buffer.rows(rows)).of_problem(heads);
+    list.push_back({peer, rows, heads, box, box});
+  });
   return list;
 }
 
@@ -194,6 +187,10 @@ void Transfer::stage(const Tensor& t, const std::string& name, const Box& buffer
   };
   const Box whole = staging.first_rows(row_count(all)).heads(0, heads.count());
   if (same_rows || same_heads) copy(buffer.rows(all).of_problem(heads), whole);
+  if (same_rows && same_heads) {
+    for (Share& s : shares) s.wire = whole;
+    return;
+  }
   std::int64_t row = 0;
   for (Share& s : shares) {
     const std::int64_t rows = row_count(s.rows), first = s.heads.begin - heads.begin;
@@ -236,6 +233,9 @@ void Transfer::pack(Lane lane) {
 void Transfer::move(Lane lane) {
   if (team_.size() == 1) return;
   std::vector<Message> messages;
+  std::size_t shares = 0;
+  for (const Tensor& t : tensors_) shares += t.out.size() + t.in.size();
+  messages.reserve(shares);
   std::vector<std::array<std::size_t, 2>> next(
       tensors_.size());  // out and in, which are in the order of peers
   for (int peer = 0; peer < team_.size(); ++peer) {

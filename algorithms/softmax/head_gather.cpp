@@ -32,12 +32,18 @@ Box HeadGather::slot(const Box& buffer, std::int64_t index, int stride) const {
 std::vector<Transfer> HeadGather::gathers(int stride, const Box& kv, const Box& into, bool apart) const {
   const Redistribution* how = how_[static_cast<std::size_t>(stride)];
   const Box own = kv.of_problem(keys(stride));
-  const auto transfer = [&](std::string_view name, const Box& from, const Box& to) {
-    return Transfer(s_.b, s_.team, options_, {{name, how, from, to}});
+  std::vector<Transfer> transfers;
+  transfers.reserve(2);
+  const auto add = [&](std::string_view name, const Box& from, const Box& to) {
+    transfers.emplace_back(s_.b, s_.team, options_, std::vector<TransferTensor>{{name, how, from, to}});
   };
-  if (!apart) return {transfer("kv", own, into)};
-  return {transfer("k", cplab::keys(s_.b, own), cplab::keys(s_.b, into)),
-          transfer("v", values(s_.b, own), values(s_.b, into))};
+  if (!apart) {
+    add("kv", own, into);
+    return transfers;
+  }
+  add("k", cplab::keys(s_.b, own), cplab::keys(s_.b, into));
+  add("v", values(s_.b, own), values(s_.b, into));
+  return transfers;
 }
 
 void HeadGather::run(const Box& kv, const At& at, const Attend& attend,

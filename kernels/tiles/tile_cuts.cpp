@@ -63,6 +63,39 @@ void sort_by_time(WorkTables& work, std::vector<double>& times) {
   times = std::move(sorted);
 }
 
+// What tiles of whole units of rows take, counted from the beginning of their piece, which the last of a
+// piece may end before: a number for each that there can be. One that was never told takes no time.
+class KnownTimes {
+ public:
+  static constexpr std::int64_t unit = 64;
+
+  KnownTimes(const Cuts& borders, std::int64_t height)
+      : borders_(borders), lengths_(static_cast<std::size_t>(height / unit)) {
+    std::size_t units = 0;
+    for (std::size_t piece = 1; piece < borders.size(); ++piece) {
+      first_unit_.push_back(units);
+      units += static_cast<std::size_t>((borders[piece] - borders[piece - 1] + unit - 1) / unit);
+    }
+    times_.resize(units * lengths_);
+  }
+
+  // Tiles of a piece are mostly asked for one after the other.
+  double& of(std::int32_t begin, std::int32_t end) {
+    if (begin < borders_[piece_] || begin >= borders_[piece_ + 1])
+      piece_ = static_cast<std::size_t>(std::upper_bound(borders_.begin(), borders_.end(), begin) -
+                                        borders_.begin() - 1);
+    const std::size_t at = first_unit_[piece_] + static_cast<std::size_t>((begin - borders_[piece_]) / unit);
+    return times_[at * lengths_ + static_cast<std::size_t>((end - begin + unit - 1) / unit - 1)];
+  }
+
+ private:
+  const Cuts& borders_;
+  std::size_t lengths_;
+  std::vector<std::size_t> first_unit_;  // by piece
+  std::vector<double> times_;            // by unit in which a tile begins, and its length in units
+  std::size_t piece_ = 0;
+};
+
 // The search of cheapest_tiles().
 class Search {
  public:
@@ -176,14 +209,13 @@ Cuts even_cuts(std::int64_t rows, std::int64_t height) {
 
 Cuts shortest_cuts(const TileProblem& problem, const Cuts& borders, std::int64_t height,
                    const TileCosts& costs) {
-  constexpr std::int64_t unit = 64;
-  // Of tiles [begin, end), by all cuts that they occur in; one that is not listed takes no time.
-  std::map<std::pair<std::int32_t, std::int32_t>, double> times;
+  constexpr std::int64_t unit = KnownTimes::unit;
+  KnownTimes known(borders, height);
   for (std::int64_t rows = unit; rows <= height; rows += unit)
     for (std::int64_t phase = 0; phase < rows / unit; ++phase) {
       const WorkTables work = tiles_of(problem, row_cuts(borders, rows, {unit, phase, true}));
       const std::vector<double> its = tile_times(work, costs, problem.by_key);
-      for (std::size_t n = 0; n < its.size(); ++n) times[{work.tiles[n].begin, work.tiles[n].end}] = its[n];
+      for (std::size_t n = 0; n < its.size(); ++n) known.of(work.tiles[n].begin, work.tiles[n].end) = its[n];
     }
   Cuts cuts = {0};
   for (std::size_t piece = 1; piece < borders.size(); ++piece) {
@@ -199,8 +231,7 @@ Cuts shortest_cuts(const TileProblem& problem, const Cuts& borders, std::int64_t
       for (std::int64_t tile = height / unit; tile > 0; --tile) {
         const std::size_t next = std::min(n + static_cast<std::size_t>(tile), rest.size() - 1);
         const auto to = static_cast<std::int32_t>(std::min<std::int64_t>(from + tile * unit, end));
-        const auto known = times.find({from, to});
-        const double time = rest[next].time + (known != times.end() ? known->second : 0);
+        const double time = rest[next].time + known.of(from, to);
         if (time < rest[n].time) rest[n] = {time, to};
       }
     }

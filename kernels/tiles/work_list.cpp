@@ -59,9 +59,18 @@ struct TileWork {
 };
 
 TileWork work_of(std::span<const DeviceSegment> bands, const Cuts& cuts) {
+  // The first cut behind a row. Bands mostly begin where the one before them does, or in the next tile.
+  auto behind = cuts.begin();
+  const auto cut_behind = [&](std::int64_t row) {
+    if (behind != cuts.end() && *behind <= row) ++behind;
+    const bool is_first = behind != cuts.begin() && *(behind - 1) <= row;
+    if (!is_first || (behind != cuts.end() && *behind <= row))
+      behind = std::upper_bound(cuts.begin(), cuts.end(), row);
+    return behind;
+  };
   const auto for_each_tile = [&](const DeviceSegment& band, auto visit) {  // visit(tile, first row, end)
     const RowRange live = live_rows(band);
-    auto next = std::upper_bound(cuts.begin(), cuts.end(), live.begin);
+    auto next = cut_behind(live.begin);
     for (std::int64_t begin = live.begin; begin < live.end; ++next) {
       const std::int64_t end = std::min<std::int64_t>(live.end, *next);
       visit(static_cast<std::size_t>(next - cuts.begin() - 1), begin, end);

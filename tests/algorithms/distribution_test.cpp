@@ -41,9 +41,32 @@ int giver_of(const Distribution& from, int receiver, Token token, std::int64_t h
   return -1;
 }
 
+// What a member gives and receives, peer by peer, is what the pairs say; whoever was asked about before.
+void check_shares(const Redistribution& how, int members) {
+  for (int n = 0; n < 2 * members; ++n) {
+    const int place = n % 2 == 0 ? n / 2 : members - 1 - n / 2;
+    for (const bool gives : {true, false}) {
+      std::vector<std::pair<int, Moved>> expected;
+      for (int peer = 0; peer < members; ++peer)
+        for (const Moved& each : gives ? how.moved(place, peer) : how.moved(peer, place))
+          expected.emplace_back(peer, each);
+      std::size_t at = 0;
+      how.for_each_share(place, gives, [&](int peer, const RangeList& rows, HeadRange heads) {
+        REQUIRE(at < expected.size());
+        const auto& [of, moved] = expected[at++];
+        CHECK(peer == of);
+        CHECK(rows == (gives ? moved.from_rows : moved.into_rows));
+        CHECK(heads == moved.heads);
+      });
+      CHECK(at == expected.size());
+    }
+  }
+}
+
 // Every (token, head) of every receiver comes once, from the right giver, and both ends name it alike.
 void check_pieces(const Distribution& from, const Distribution& to) {
   const Redistribution how(from, to);
+  check_shares(how, to.size());
   for (int receiver = 0; receiver < to.size(); ++receiver) {
     std::map<std::pair<Token, std::int64_t>, int> came;
     const auto there = tokens_of(to[receiver]);
@@ -124,6 +147,8 @@ TEST_CASE("redistribution: the kind follows from what moves") {
     const Distribution tokens = placed_tokens(
         {.ranks = 4, .placement = placement, .lengths = {64}, .causal = false, .heads = 8, .kv_heads = 8});
     CHECK(Redistribution(tokens, gathered(tokens)).kind() == OpKind::all_gather);
+    const Redistribution all(tokens, gathered(tokens));
+    for (const std::int64_t head : {0, 5}) check_shares(all.of_heads({head, head + 2}), tokens.size());
     CHECK(Redistribution(tokens, all_tokens(tokens)).kind() == OpKind::all_gather);
     CHECK(Redistribution(tokens, split_heads(tokens)).kind() == OpKind::all_to_all);
     CHECK(Redistribution(split_heads(tokens), tokens).kind() == OpKind::all_to_all);
