@@ -12,7 +12,7 @@ namespace cplab {
 
 void RingAttention::forward(const Forward& f) {
   const std::vector<TileOfVisit> work = forward_tiles();
-  SoftmaxSum sum(s, o.sum, f.out, f.lse, query_rows(work));
+  SoftmaxSum sum(s, o.sum, f.out, f.lse, query_rows(work), f.sink);
   const std::vector<Box> kv = forward_slots(f.kv);  // by visit
   // What a tile needs travels beside the tile before it, and is posted ahead of that.
   std::size_t posted = 1;
