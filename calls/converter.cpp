@@ -46,8 +46,14 @@ std::uint64_t next_id() {
 
 }  // namespace
 
-CallConverter::CallConverter(const RankPlan& plan, DType nominal, std::vector<double> slopes)
-    : plan_(plan), id_(next_id()), nominal_(nominal), slopes_(std::move(slopes)) {
+ProblemNumbers::ProblemNumbers(const Problem& p) : slopes(p.slopes) {
+  if (p.bias != BiasForm::buckets) return;
+  bucket_starts = cplab::bucket_starts(p);
+  both_ways = p.visible().right != 0;
+}
+
+CallConverter::CallConverter(const RankPlan& plan, DType nominal, ProblemNumbers numbers)
+    : plan_(plan), id_(next_id()), nominal_(nominal), numbers_(std::move(numbers)) {
   runs_.reserve(plan.row_ranges.size());
   for (const RowRange& r : plan.row_ranges) runs_.push_back({r.begin, r.count, r.step});
   segments_.reserve(plan.segments.size());
@@ -144,6 +150,10 @@ PlacedCall CallConverter::attend(const Operation& op) const {
     call.max_logit.emplace();
     operands.push_back(max_logit);
   }
+  if (plan_.find(op, sink) != nullptr) {
+    call.sink.emplace();
+    operands.push_back(sink);
+  }
   PlacedCall placed = place(op, call, operands);
   std::get<kernels::Attend>(placed.call).write = write_of(op, out);
   return placed;
@@ -178,6 +188,17 @@ void CallConverter::add_pair_mask(const Operation& op, kernels::PairMask& mask,
   mask.columns = std::span<const kernels::RowRun>(runs_).subspan(op.columns.first, op.columns.count);
   if (plan_.find(op, Operand::bias) != nullptr) mask.bias.emplace(), operands.push_back(Operand::bias);
   if (plan_.find(op, Operand::keep) != nullptr) mask.keep.emplace(), operands.push_back(Operand::keep);
+  if (op.bias == BiasForm::alibi) mask.slopes = slopes(op);
+  if (op.bias != BiasForm::buckets) return;
+  mask.table.emplace(), operands.push_back(Operand::bias_table);
+  mask.starts = numbers_.bucket_starts;
+  mask.both_ways = numbers_.both_ways;
+}
+
+std::span<const double> CallConverter::slopes(const Operation& op) const {
+  const auto first = static_cast<std::size_t>(op.head_begin), last = static_cast<std::size_t>(op.head_end);
+  if (last > numbers_.slopes.size()) return {};
+  return std::span<const double>(numbers_.slopes).subspan(first, last - first);
 }
 
 PlacedCall CallConverter::masked_attend(const Operation& op) const {
@@ -187,6 +208,10 @@ PlacedCall CallConverter::masked_attend(const Operation& op) const {
   call.tile.scale = op.value;
   call.tile.write = write_of(op, out);
   std::vector<Operand> operands{q, k, v, out, lse};
+  if (plan_.find(op, sink) != nullptr) {
+    call.tile.sink.emplace();
+    operands.push_back(sink);
+  }
   add_pair_mask(op, call.mask, operands);
   return place(op, call, operands);
 }
@@ -204,6 +229,10 @@ PlacedCall CallConverter::masked_attend_backward(const Operation& op) const {
     call.dbias.emplace();
     call.write_dbias = write_of(op, dbias);
     operands.push_back(dbias);
+  }
+  if (plan_.find(op, dbias_table) != nullptr) {
+    call.dtable.emplace();
+    operands.push_back(dbias_table);
   }
   return place(op, call, operands);
 }
@@ -244,12 +273,13 @@ std::vector<PlacedCall> CallConverter::element_by_element(const Operation& op) c
 std::vector<PlacedCall> CallConverter::calls(const Operation& op) const {
   using enum Operand;
   switch (op.kind) {
-    case OpKind::attend: return {is_dynamic_mask(plan_, op) ? masked_attend(op) : attend(op)};
+    case OpKind::attend: return {changes_logits(plan_, op) ? masked_attend(op) : attend(op)};
     case OpKind::attend_backward:
-      return {is_dynamic_mask(plan_, op) ? masked_attend_backward(op) : attend_backward(op)};
+      return {changes_logits(plan_, op) ? masked_attend_backward(op) : attend_backward(op)};
     case OpKind::row_dot:
       return {
           place(op, kernels::Rowwise{kernels::Rowwise::Kind::row_dot, {}, {}, {}, 0}, {dout, out, delta})};
+    case OpKind::sink_gradient: return {place(op, kernels::SinkGradient{}, {sink, lse, delta, dsink})};
     case OpKind::merge: return {merge(op)};
     case OpKind::copy:
     case OpKind::cast:

@@ -16,13 +16,23 @@ namespace cplab {
 
 kernels::DType kernel_dtype(DType);
 
+// What calls need of the problem that no operation says: slopes, one for each of its heads where a linear
+// attention decays or a bias is alibi, else none; where buckets of a bias begin (bucket_starts()), and
+// whether later keys have buckets of their own.
+struct ProblemNumbers {
+  ProblemNumbers(std::vector<double> slopes_ = {}) : slopes(std::move(slopes_)) {}
+  explicit ProblemNumbers(const Problem&);
+  std::vector<double> slopes;
+  std::vector<std::int64_t> bucket_starts;
+  bool both_ways = false;
+};
+
 // Converts operations of one rank whose form is good (plan/structure.hpp). The plan outlives the converter;
-// row runs, segments, chunks and slopes of calls are spans into the converter.
+// row runs, segments, chunks and numbers of calls are spans into the converter.
 class CallConverter {
  public:
-  // `slopes`: of the problem, one for each of its heads where a linear attention decays, else none;
-  // operations that need them and find none make calls that every kernel refuses.
-  CallConverter(const RankPlan& plan, DType nominal, std::vector<double> slopes = {});
+  // Operations that need numbers and find none make calls that every kernel refuses.
+  CallConverter(const RankPlan& plan, DType nominal, ProblemNumbers numbers = {});
 
   // The calls that make up a compute operation (attend to inter), to be launched in this order: one, or for
   // copy, cast, add, maximum and fill one for each piece. None for communication and host_sync. Throws
@@ -63,6 +73,7 @@ class CallConverter {
   PlacedCall combine(const Operation&) const;
   PlacedCall inter(const Operation&) const;
   kernels::Chunks chunks(const Operation&) const;
+  std::span<const double> slopes(const Operation&) const;  // of its heads
   kernels::Write write_of(const Operation&, Operand) const;
 
   const RankPlan& plan_;
@@ -71,7 +82,7 @@ class CallConverter {
   std::vector<kernels::RowRun> runs_;       // RankPlan::row_ranges, in the kernels' terms
   std::vector<kernels::Segment> segments_;  // RankPlan::segments, likewise
   std::vector<kernels::Chunk> chunks_;      // RankPlan::chunks, likewise
-  std::vector<double> slopes_;              // by head of the problem
+  ProblemNumbers numbers_;
 };
 
 }  // namespace cplab

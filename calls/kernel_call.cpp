@@ -10,9 +10,7 @@ std::vector<kernels::View*> views_of(KernelCall& call) {
   using Views = std::vector<kernels::View*>;
   struct Visitor {
     Views operator()(kernels::Attend& c) const {
-      Views views{&c.q, &c.k, &c.v, &c.out, &c.lse};
-      if (c.max_logit) views.push_back(&*c.max_logit);
-      return views;
+      return present({&c.q, &c.k, &c.v, &c.out, &c.lse}, {&c.max_logit, &c.sink});
     }
     Views operator()(kernels::AttendBackward& c) const {
       return present({&c.q, &c.k, &c.v, &c.dout, &c.lse, &c.delta, &c.dq, &c.dk, &c.dv},
@@ -48,13 +46,15 @@ std::vector<kernels::View*> views_of(KernelCall& call) {
     }
     Views operator()(kernels::MaskedAttend& c) const {
       kernels::Attend& t = c.tile;
-      return present({&t.q, &t.k, &t.v, &t.out, &t.lse}, {&c.mask.bias, &c.mask.keep});
+      return present({&t.q, &t.k, &t.v, &t.out, &t.lse},
+                     {&t.sink, &c.mask.bias, &c.mask.keep, &c.mask.table});
     }
     Views operator()(kernels::MaskedAttendBackward& c) const {
       kernels::AttendBackward& t = c.tile;
       return present({&t.q, &t.k, &t.v, &t.dout, &t.lse, &t.delta, &t.dq, &t.dk, &t.dv},
-                     {&c.mask.bias, &c.mask.keep, &c.dbias});
+                     {&c.mask.bias, &c.mask.keep, &c.mask.table, &c.dbias, &c.dtable});
     }
+    Views operator()(kernels::SinkGradient& c) const { return {&c.sink, &c.lse, &c.delta, &c.dsink}; }
 
     using Required = std::initializer_list<kernels::View*>;
     using Optional = std::initializer_list<std::optional<kernels::View>*>;

@@ -40,12 +40,10 @@ class Operands {
 
 }  // namespace
 
-// The slopes of the operation's heads; none where the problem has none.
 kernels::Chunks CallConverter::chunks(const Operation& op) const {
   kernels::Chunks out;
   out.list = std::span<const kernels::Chunk>(chunks_).subspan(op.chunks.first, op.chunks.count);
-  const auto first = static_cast<std::size_t>(op.head_begin), last = static_cast<std::size_t>(op.head_end);
-  if (last <= slopes_.size()) out.slopes = std::span<const double>(slopes_).subspan(first, last - first);
+  out.slopes = slopes(op);
   switch (op.chunk_work) {
     case ChunkWork::blocked: out.work = kernels::ChunkWork::blocked; break;
     case ChunkWork::serial: out.work = kernels::ChunkWork::serial; break;

@@ -69,11 +69,15 @@ bool Contents::expect_group(Site s, const Operation& op, Heads h, std::int32_t r
 }
 
 std::int64_t Contents::lacking(Axis axis, const Stretch& t, std::uint32_t tokens) const {
-  std::int64_t left = axis == Axis::queries ? tokens_.live_of_queries(t) : tokens_.live_of_keys(t);
+  const bool of_keys = axis == Axis::keys;
+  std::int64_t left = of_keys ? tokens_.live_of_keys(t) : tokens_.live_of_queries(t);
+  const bool sink =
+      axis == Axis::sums && model_.plan->scenario.problem.sink && left > 0 && !counts_sink(tokens);
   for (const Sets::Interval& i : sets_[tokens])
-    left -= axis == Axis::queries ? tokens_.live_with_keys(t, i.begin, i.end)
-                                  : tokens_.live_with_queries(t, i.begin, i.end);
-  return left;
+    if (i.begin < sink_token)
+      left -=
+          of_keys ? tokens_.live_with_queries(t, i.begin, i.end) : tokens_.live_with_keys(t, i.begin, i.end);
+  return left == 0 && sink ? -t.valid : left;
 }
 
 bool Contents::complete(Axis axis, std::int64_t id, std::int64_t count, std::uint32_t set) {
@@ -99,9 +103,10 @@ std::string Contents::missing(Axis axis, std::int64_t id, std::int64_t count, st
       if (t.valid == 0 || !text.empty()) return;
       const std::int64_t left = lacking(axis, t, share.set);
       if (left == 0) return;
-      text = "lacks " + std::to_string(left) + " live (query, key) pairs of the " +
-             (axis == Axis::queries ? "queries " : "keys ") + tokens_.describe(t.part(0, t.valid)) +
-             query_heads(key_head, share);
+      text = left < 0 ? "lacks the sinks of the queries " + tokens_.describe(t.part(0, t.valid))
+                      : "lacks " + std::to_string(left) + " live (query, key) pairs of the " +
+                            (axis == Axis::keys ? "keys " : "queries ") +
+                            tokens_.describe(t.part(0, t.valid)) + query_heads(key_head, share);
     });
   });
   return text;
@@ -151,8 +156,8 @@ bool Contents::expect_complete_lse(Site s, const Box& box, const Runs& q, const 
     if (!blank && (!x.same_rows(y) || v.head_shift != x.value.head_shift))
       return report(s, FindingKind::coverage, box, "reads the lse of other queries or heads than its q");
     const std::uint32_t set = blank ? 0 : v.set;
-    if (!complete(Axis::queries, x, set))
-      return report(s, FindingKind::coverage, box, "reads an lse that " + missing(Axis::queries, x, set));
+    if (!complete(Axis::sums, x, set))
+      return report(s, FindingKind::coverage, box, "reads an lse that " + missing(Axis::sums, x, set));
     good = true;
   });
   return good;
@@ -260,6 +265,8 @@ void Contents::attend(Site s, const Operation& op) {
                       raised_writer = max_logit ? writer(s, raised) : none;
   const std::int32_t ratio = q.heads() / k.heads();
   const auto [bias, keep] = pair_masks(s, op);
+  const Box *const sink = optional_box(s, op, Operand::sink), *const table =
+                                                                  optional_box(s, op, Operand::bias_table);
   for (const Heads h : cut_heads(s.rank,
                                  {{&q, 1},
                                   {&k, ratio},
@@ -267,6 +274,8 @@ void Contents::attend(Site s, const Operation& op) {
                                   {&out, 1},
                                   {&lse, 1},
                                   {&raised, 1},
+                                  {sink ? sink : &q, 1},
+                                  {table ? table : &q, 1},
                                   {bias ? bias : &q, bias ? q.heads() / bias->heads() : 1},
                                   {keep ? keep : &q, keep ? q.heads() / keep->heads() : 1}},
                                  q.heads())) {
@@ -279,7 +288,7 @@ void Contents::attend(Site s, const Operation& op) {
     good = expect(s, k, k_, Holds::k, kv_head) && good;
     good = expect(s, v, v_, Holds::v, kv_head) && good;
     good = good && expect_same_rows(s, v, k_, v_) && expect_group(s, op, h, ratio, k, k_) &&
-           expect_pair_mask(s, op, h, g, q_, k_);
+           expect_pair_mask(s, op, h, g, q_, k_) && expect_table(s, op, h);
     if (good) {
       cover_tile(s, q_, k_);
       if (!collect(by_query_, sets_, covers_))
@@ -289,6 +298,7 @@ void Contents::attend(Site s, const Operation& op) {
       tile_.assign(1, {0, q.rows, 0, 1, Value::unknown()});
     }
     if (max_logit) raise_max_logit(s, op, h, tile_, raised_writer);
+    if (sink && good && !count_sink(s, op, h, tile_)) tile_.assign(1, {0, q.rows, 0, 1, Value::unknown()});
     if (mode_of(s, Operand::out) == WriteMode::merge) {
       merge_into(s, out, lse, h, tile_, out_writer, lse_writer);
       continue;
@@ -298,59 +308,6 @@ void Contents::attend(Site s, const Operation& op) {
     for (Run& run : b_)
       if (run.value.holds == Holds::out) run.value.holds = Holds::lse, run.value.norm = 0;
     write(s, lse, h, b_, lse_writer);
-  }
-}
-
-// ---- bias and keep mask of dynamic mask attention -------------------------------------------------
-
-// Which pairs are kept is data: what is proved is that every pair that mask and window allow is looked at
-// once, beside the bias and the keep mask of that query and that key.
-
-std::pair<const Box*, const Box*> Contents::pair_masks(Site s, const Operation& op) const {
-  const RankModel& rank = model_.ranks[s.rank];
-  const auto box = [&](Operand operand) {
-    const Access* access = rank.plan->find(op, operand);
-    return access ? &rank.boxes[access->view] : nullptr;
-  };
-  return {box(Operand::bias), box(Operand::keep)};
-}
-
-// They hold the rows and heads of the tile's queries, or of its keys.
-bool Contents::expect_pair_mask(Site s, const Operation& op, Heads queries, Heads keys, const Runs& q,
-                                const Runs& k) {
-  const bool full = op.columns.count > 0;
-  const auto [bias, keep] = pair_masks(s, op);
-  const Runs& beside = full ? q : k;
-  const std::int32_t head = full ? op.head_begin : beside.empty() ? 0 : beside.front().value.head_shift;
-  bool good = true;
-  const auto test = [&](const Box* box, Holds wanted) {
-    if (!box) return;
-    Runs held;
-    read(s.rank, *box, full ? queries : keys, held);
-    good = good && expect(s, *box, held, wanted, head) && expect_same_rows(s, *box, beside, held);
-  };
-  test(bias, Holds::bias);
-  test(keep, Holds::keep);
-  return good;
-}
-
-// The columns that the operation names for these keys are their positions in the sequence. A sequence's first
-// token has column 0.
-void Contents::expect_columns(Site s, const Operation& op, const Place& query, const Place& key) {
-  if (op.columns.count == 0) return;
-  std::int64_t begin = 0;
-  const std::int64_t first = key.view, end = key.view + key.stretch.valid;
-  for (const RowRange& run : model_.ranks[s.rank].plan->columns_of(op)) {
-    const std::int64_t from = std::max(first, begin), to = std::min(end, begin + run.count);
-    const std::int64_t column = run.begin + (from - begin) * run.step;
-    const std::int64_t position = key.stretch.position + (from - first) * key.stretch.stride;
-    const bool right =
-        from >= to || (column == position && (to - from == 1 || run.step == key.stretch.stride));
-    if (!right)
-      return report(s, FindingKind::coverage, box_of(s, Operand::k),
-                    "reads the biases of other keys than " + tokens_.describe(key.stretch) +
-                        ", for queries " + tokens_.describe(query.stretch));
-    begin += run.count;
   }
 }
 
@@ -403,7 +360,8 @@ void Contents::sum_shares(Runs& sum, const Runs& more) {
 // Query heads h with their key heads g: writes their dq, and returns in dk and dv what they contribute. False
 // if something is wrong; it has been reported then.
 bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs& dk, Runs& dv, Runs& dbias,
-                             std::uint32_t dq_writer, std::uint32_t dbias_writer) {
+                             const GradientWriters& writers) {
+  const auto [dq_writer, dbias_writer, dtable_writer] = writers;
   const Box &q = box_of(s, Operand::q), &k = box_of(s, Operand::k), &v = box_of(s, Operand::v);
   const Box &dout = box_of(s, Operand::dout), &lse = box_of(s, Operand::lse),
             &delta = box_of(s, Operand::delta);
@@ -422,7 +380,8 @@ bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs
   good = expect(s, delta, delta_, Holds::delta, op.head_begin) && good;
   good = good && expect_complete_lse(s, lse, q_, lse_) && expect_same_rows(s, v, k_, v_) &&
          expect_same_rows(s, dout, q_, dout_) && expect_same_rows(s, delta, q_, delta_) &&
-         expect_group(s, op, h, q.heads() / k.heads(), k, k_) && expect_pair_mask(s, op, h, g, q_, k_);
+         expect_group(s, op, h, q.heads() / k.heads(), k, k_) && expect_pair_mask(s, op, h, g, q_, k_) &&
+         expect_table(s, op, h);
   if (!good) return false;
   cover_tile(s, q_, k_);
   const bool by_query = collect(by_query_, sets_, covers_);
@@ -432,6 +391,10 @@ bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs
   if (has_dbias && !of_keys(Holds::dbias)) {
     tile_runs(q_, covers_, Holds::dbias, tile_);
     store_or_add(s, box_of(s, Operand::dbias), h, tile_, mode_of(s, Operand::dbias), dbias_writer);
+  }
+  if (optional_box(s, op, Operand::dbias_table)) {
+    tile_runs(q_, covers_, Holds::dtable, tile_);
+    add_table(s, op, h, tile_, dtable_writer);
   }
   const bool by_key = collect(by_key_, sets_, covers_);  // false also for repeated query rows
   tile_runs(k_, covers_, Holds::dk, dk);
@@ -464,6 +427,9 @@ void Contents::attend_backward(Site s, const Operation& op) {
                                      : dbias.buffer == dk.buffer ? dk_writer
                                                                  : writer(s, dbias);
   const auto [bias, keep] = pair_masks(s, op);
+  const Box *const table = optional_box(s, op, Operand::bias_table), *const dtable = optional_box(
+                                                                         s, op, Operand::dbias_table);
+  const GradientWriters writers{dq_writer, dbias_writer, dtable ? writer(s, *dtable) : none};
   const std::int32_t ratio = q.heads() / k.heads();
   const std::vector<Heads> columns = cut_heads(s.rank,
                                                {{&q, 1},
@@ -476,6 +442,8 @@ void Contents::attend_backward(Site s, const Operation& op) {
                                                 {&dk, ratio},
                                                 {&dv, ratio},
                                                 {&dbias, q.heads() / dbias.heads()},
+                                                {table ? table : &q, 1},
+                                                {dtable ? dtable : &q, 1},
                                                 {bias ? bias : &q, bias ? q.heads() / bias->heads() : 1},
                                                 {keep ? keep : &q, keep ? q.heads() / keep->heads() : 1}},
                                                q.heads());
@@ -490,7 +458,7 @@ void Contents::attend_backward(Site s, const Operation& op) {
     bool good = true;
     for (std::size_t c = first; c < last; ++c) {
       good = backward_tile(s, op, cuts[c], g, c == first ? dk_runs : more_dk, c == first ? dv_runs : more_dv,
-                           c == first ? dbias_runs : more_dbias, dq_writer, dbias_writer) &&
+                           c == first ? dbias_runs : more_dbias, writers) &&
              good;
       if (!good || c == first) continue;
       sum_shares(dk_runs, more_dk);
@@ -508,6 +476,7 @@ void Contents::attend_backward(Site s, const Operation& op) {
     write_unknown(s, dk, dk_writer);
     write_unknown(s, dv, dv_writer);
     if (of_bias) write_unknown(s, dbias, dbias_writer);
+    if (dtable) write_unknown(s, *dtable, writers.dtable);
   }
   // Sums that come out rounded. Writes of one buffer are one write.
   std::uint32_t buffer = none, rounded_writer = none;
@@ -580,8 +549,8 @@ void Contents::row_dot(Site s) {
         wrong(FindingKind::coverage, "reads the out of other queries or heads than its dout");
       } else if (v.holds == Holds::out && v.set != v.norm) {
         wrong(FindingKind::coverage, "reads an out that is normalised by other keys than it covers");
-      } else if (!complete(Axis::queries, a, set)) {
-        wrong(FindingKind::coverage, "reads an out that " + missing(Axis::queries, a, set));
+      } else if (!complete(Axis::sums, a, set)) {
+        wrong(FindingKind::coverage, "reads an out that " + missing(Axis::sums, a, set));
       }
       run.value.set = run.value.norm = 0;
       result.push_back(run);

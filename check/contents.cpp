@@ -49,6 +49,10 @@ void Contents::hold_inputs(std::uint32_t r) {
       return buffer.role == role && buffer.slots == 1 && buffer.rows == n && buffer.heads == heads &&
              buffer.width == width;
     };
+    const auto is_parameter = [&](std::int64_t width) {
+      return buffer.role == Role::wide && buffer.slots == 1 && buffer.rows == 1 && buffer.heads == p.heads &&
+             buffer.width == width;
+    };
     if (buffer.name == "q" && is(p.heads, p.head_size)) {
       hold(Holds::q, 0, p.head_size);
     } else if (buffer.name == "kv" && is(p.kv_heads, p.head_size + p.value_size + p.key_columns())) {
@@ -61,6 +65,10 @@ void Contents::hold_inputs(std::uint32_t r) {
     } else if (buffer.name == "keep" && p.bias == BiasForm::full && p.keep != Keep::none &&
                is(p.heads, p.pair_columns())) {
       hold(Holds::keep, 0, p.pair_columns());
+    } else if (p.sink && buffer.name == "sink" && is_parameter(1)) {
+      hold_parameter(r, b, Holds::sink);
+    } else if (p.bias == BiasForm::buckets && buffer.name == "bias_table" && is_parameter(p.buckets)) {
+      hold_parameter(r, b, Holds::bias_table);
     } else if (buffer.name == "dout" && is(p.heads, p.value_size)) {
       hold(Holds::dout, 0, p.value_size);
     } else if (buffer.name == "log_decay" && p.transition != Transition::decay &&
@@ -314,8 +322,8 @@ Value Contents::join(Site s, const Box& into, const Run& a, const Run& b, std::i
   };
   if (x.holds == y.holds && (x.holds == Holds::state || x.holds == Holds::dstate))
     return join_states(s, into, a, b);
-  const bool summable =
-      x.holds == Holds::out || x.holds == Holds::dq || x.holds == Holds::dbias || of_keys(x.holds);
+  const bool summable = x.holds == Holds::out || x.holds == Holds::dq || x.holds == Holds::dbias ||
+                        x.holds == Holds::dsink || x.holds == Holds::dtable || of_keys(x.holds);
   if (x.holds != y.holds || !summable)
     return wrong("adds " + std::string(name(x.holds)) + " to " + std::string(name(y.holds)));
   if (!a.same_rows(b) || x.head_shift != y.head_shift || x.width_shift != y.width_shift)
@@ -324,7 +332,11 @@ Value Contents::join(Site s, const Box& into, const Run& a, const Run& b, std::i
                  (a.id() == b.id() ? " in other heads, columns or steps" : ""));
   if (x.norm != y.norm) return wrong("adds parts of out that are normalised by different keys");
   const bool by_key = of_keys(x.holds);
-  const auto set = by_key ? head_sets_.join(x.set, y.set) : sets_.join(x.set, y.set);
+  const auto set = by_key                     ? head_sets_.join(x.set, y.set)
+                   : x.holds == Holds::dtable ? pairs_.join(x.set, y.set)
+                                              : sets_.join(x.set, y.set);
+  if (!set && (x.holds == Holds::dsink || x.holds == Holds::dtable))
+    return wrong("adds contributions to " + std::string(name(x.holds)) + " that are there already");
   if (!set)
     return wrong("adds contributions to " + std::string(name(x.holds)) + " that cover a pair twice, for " +
                  tokens_.describe(tokens_.at(b.id())) +
@@ -362,6 +374,7 @@ void Contents::run(std::uint32_t r, std::uint32_t i) {
     case OpKind::attend: return attend(s, op);
     case OpKind::attend_backward: return attend_backward(s, op);
     case OpKind::row_dot: return row_dot(s);
+    case OpKind::sink_gradient: return sink_gradient(s);
     case OpKind::merge: return merge(s);
     case OpKind::copy:
     case OpKind::cast:
@@ -450,6 +463,10 @@ bool Contents::kept_wide(Holds holds) const {
   switch (holds) {
     case Holds::lse:
     case Holds::delta:
+    case Holds::sink:
+    case Holds::bias_table:
+    case Holds::dsink:
+    case Holds::dtable:
     case Holds::max_logit: return true;
     case Holds::log_decay:
     case Holds::beta:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -55,7 +56,8 @@ class Contents final : public Interpreter {
     const Box* box;
     std::int32_t query_heads;  // for each head of the box
   };
-  enum class Axis : std::uint8_t { queries, keys };
+  // sums: of queries, whose sinks count too.
+  enum class Axis : std::uint8_t { queries, keys, sums };
   struct Place {  // a stretch of a segment's runs and where it begins in them
     Stretch stretch;
     std::int64_t at = 0;    // in the segment
@@ -107,6 +109,19 @@ class Contents final : public Interpreter {
   const std::string& wrong_pairs(int replica, std::uint32_t pairs);
   void check_max_logit(std::uint32_t rank);
 
+  // check/parameters.cpp: what ranks hold whole, sinks and tables, and its gradients.
+  void hold_parameter(std::uint32_t rank, std::uint32_t buffer, Holds);
+  const Box* optional_box(Site, const Operation&, Operand) const;  // null: the operation has none
+  bool count_sink(Site, const Operation&, Heads, Runs& tile);
+  bool counts_sink(std::uint32_t set) const;
+  std::string twice(const char* verb, std::uint32_t a, std::uint32_t b) const;
+  bool expect_table(Site, const Operation&, Heads);
+  void add_table(Site, const Operation&, Heads, const Runs& tile, std::uint32_t writer);
+  void sink_gradient(Site);
+  std::optional<std::uint32_t> tokens_of_rows(const Runs&);
+  std::string wrong_queries(int replica, std::uint32_t set);
+  void check_parameter_gradient(std::uint32_t rank, std::string_view name, Holds);
+
   // check/outputs.cpp: states wherever they are added, and at the end.
   Value join_states(Site, const Box& into, const Run& a, const Run& b);
   std::string tokens_of(std::uint32_t set) const;                   // "tokens 0..7 of sequence 2"
@@ -127,8 +142,11 @@ class Contents final : public Interpreter {
   void expect_columns(Site, const Operation&, const Place& query, const Place& key);
   void attend(Site, const Operation&);
   void attend_backward(Site, const Operation&);
+  struct GradientWriters {
+    std::uint32_t dq, dbias, dtable;
+  };
   bool backward_tile(Site, const Operation&, Heads, Heads keys, Runs& dk, Runs& dv, Runs& dbias,
-                     std::uint32_t dq_writer, std::uint32_t dbias_writer);
+                     const GradientWriters&);
   std::vector<Heads> cut_key_heads(const Operation&, const std::vector<Heads>&, std::int32_t ratio) const;
   void share(const Operation&, Heads, Runs&);
   void sum_shares(Runs& sum, const Runs& more);
@@ -145,7 +163,7 @@ class Contents final : public Interpreter {
   void merge_into(Site, const Box& out, const Box& lse, Heads, const Runs& part, std::uint32_t out_writer,
                   std::uint32_t lse_writer);
   void store_or_add(Site, const Box&, Heads, Runs& tile, WriteMode, std::uint32_t writer);
-  // Live pairs of the rows with tokens that are not in the set.
+  // Live pairs of the rows with tokens that are not in the set; sums: and rows whose sink is not in it.
   std::int64_t lacking(Axis, const Stretch&, std::uint32_t tokens) const;
   bool complete(Axis, std::int64_t id, std::int64_t count, std::uint32_t set);
   bool complete(Axis, const Run& rows, std::uint32_t set);
@@ -182,6 +200,7 @@ class Contents final : public Interpreter {
   Sets sets_;
   HeadSets head_sets_;
   PairSets pairs_{sets_, budget_};
+  const std::uint32_t sink_set_ = sets_.of(std::vector<Sets::Interval>{{sink_token, sink_token + 1}});
   std::vector<RankState> ranks_;
   std::vector<Known> known_;                                    // completeness, direct-mapped
   std::unordered_map<std::uint64_t, std::string> wrong_pairs_;  // by set of pairs and replica

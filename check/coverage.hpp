@@ -111,6 +111,9 @@ class Tokens {
   std::vector<std::pair<std::int64_t, std::uint32_t>> first_;  // first tokens, ascending, and their sequences
 };
 
+// The sink of a row, among the tokens that its sum has counted: the id of no token.
+inline constexpr std::int64_t sink_token = std::int64_t{1} << 40;
+
 // Sets of token ids as sorted runs; equal sets have equal ids, 0 is the empty one.
 class Sets {
  public:

@@ -65,6 +65,13 @@ void Contents::pair_up(Site s, const Box& out_box, const Box& lse_box, const Run
   });
 }
 
+// Why two sets cannot be joined.
+std::string Contents::twice(const char* verb, std::uint32_t a, std::uint32_t b) const {
+  const bool sinks = counts_sink(a) && counts_sink(b);
+  return std::string(verb) + (sinks ? " a sink that is there already: it is counted twice, for queries "
+                                    : " keys that are there already: a pair is covered twice, for queries ");
+}
+
 // (out, lse) of `into` becomes its softmax merge with the partial result `part`.
 void Contents::merge_into(Site s, const Box& out, const Box& lse, Heads heads, const Runs& part,
                           std::uint32_t out_writer, std::uint32_t lse_writer) {
@@ -106,7 +113,7 @@ void Contents::merge_into(Site s, const Box& out, const Box& lse, Heads heads, c
       const auto set = sets_.join(x.located() ? x.set : 0, y.located() ? y.set : 0);
       if (!set)
         report(s, FindingKind::coverage, out,
-               "merges keys that are there already: a pair is covered twice, for queries " +
+               twice("merges", x.located() ? x.set : 0, y.located() ? y.set : 0) +
                    tokens_.describe(tokens_.at(b.id())));
       if (set)
         run.value.set = run.value.norm = *set;
@@ -171,7 +178,7 @@ void Contents::merge(Site s) {
                      tokens_.describe(tokens_.at(b.id())));
         else if (known && !set)
           report(s, FindingKind::coverage, target,
-                 "folds keys that are there already: a pair is covered twice, for queries " +
+                 twice("folds", a.value.located() ? a.value.norm : 0, b.value.located() ? b.value.norm : 0) +
                      tokens_.describe(tokens_.at(b.id())));
         else if (known && run.value.located())
           run.value.holds = Holds::lse, run.value.set = *set, run.value.norm = 0;

@@ -23,6 +23,8 @@ void Contents::finish() {
       const std::int64_t behind = p.head_size + p.value_size;
       if (p.bias == BiasForm::keys) check_output(r, "dkv", Holds::dbias, behind, behind + 1);
       if (p.bias == BiasForm::full) check_output(r, "dbias", Holds::dbias, 0, p.pair_columns());
+      if (p.bias == BiasForm::buckets) check_parameter_gradient(r, "dbias_table", Holds::dtable);
+      if (p.sink) check_parameter_gradient(r, "dsink", Holds::dsink);
     }
     if (p.max_logit) check_max_logit(r);
     if (linear) check_linear_outputs(r);
@@ -32,7 +34,8 @@ void Contents::finish() {
                          (p.max_logit && b.name == "max_logit") ||
                          (backward && (b.name == "dq" || b.name == "dkv")) ||
                          (backward && p.bias == BiasForm::full && b.name == "dbias") ||
-                         (linear && is_linear_output(p, b.name));
+                         (backward && p.bias == BiasForm::buckets && b.name == "dbias_table") ||
+                         (backward && p.sink && b.name == "dsink") || (linear && is_linear_output(p, b.name));
       if (b.category == Category::output && !known)
         findings_.add(FindingKind::leak, model_.ranks[r].plan, none,
                       static_cast<std::uint32_t>(&b - model_.ranks[r].plan->buffers.data()),
@@ -87,7 +90,8 @@ void Contents::check_piece(Site s, const Box& box, const Column& c, const Piece&
   if (v.holds == Holds::unknown) return;
   const std::int64_t id = tokens_.first_row(rank.plan->replica, rank.plan->position) + piece.begin,
                      count = piece.end - piece.begin;
-  const Axis axis = of_keys(holds) ? Axis::keys : Axis::queries;
+  const bool sums = holds == Holds::out || holds == Holds::lse;
+  const Axis axis = of_keys(holds) ? Axis::keys : sums ? Axis::sums : Axis::queries;
   const auto wrong = [&](const std::string& what) {
     findings_.add(FindingKind::coverage, rank.plan, none, box.buffer,
                   "output " + rank.plan->buffers[box.buffer].name + " heads " + std::to_string(c.head_begin) +

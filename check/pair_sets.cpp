@@ -81,6 +81,25 @@ std::uint32_t PairSets::unite_keys(std::uint32_t a, std::uint32_t b) {
 std::uint32_t PairSets::unite(std::uint32_t a, std::uint32_t b) {
   if (a == b || b == 0) return a;
   if (a == 0) return b;
+  return intern(both(a, b, [&](std::uint32_t x, std::uint32_t y) { return unite_keys(x, y); }));
+}
+
+std::optional<std::uint32_t> PairSets::join(std::uint32_t a, std::uint32_t b) {
+  if (b == 0) return a;
+  if (a == 0) return b;
+  bool apart = true;
+  const std::vector<Queries> list = both(a, b, [&](std::uint32_t x, std::uint32_t y) {
+    const auto keys = sets_.join(x, y);
+    apart = apart && keys;
+    return keys.value_or(0);
+  });
+  if (!apart) return std::nullopt;
+  return intern(list);
+}
+
+// The pairs of both; `of_both`: of rows that both have, their keys.
+template <class OfBoth>
+std::vector<PairSets::Queries> PairSets::both(std::uint32_t a, std::uint32_t b, OfBoth of_both) {
   const std::span<const Queries> x = (*this)[a], y = (*this)[b];
   std::vector<Queries> both;
   std::int64_t at = std::numeric_limits<std::int64_t>::min();
@@ -94,12 +113,12 @@ std::uint32_t PairSets::unite(std::uint32_t a, std::uint32_t b) {
     };
     const bool in_x = inside(x, i), in_y = inside(y, j);
     if (in_x || in_y)
-      append(both, {at, end, in_x && in_y ? unite_keys(x[i].keys, y[j].keys) : in_x ? x[i].keys : y[j].keys});
+      append(both, {at, end, in_x && in_y ? of_both(x[i].keys, y[j].keys) : in_x ? x[i].keys : y[j].keys});
     at = end;
     if (in_x && x[i].end == at) ++i;
     if (in_y && y[j].end == at) ++j;
   }
-  return intern(both);
+  return both;
 }
 
 }  // namespace cplab::checking

@@ -1,8 +1,9 @@
-// Sets of the (query, key) pairs of one head: what a maximum of logits is over. A pair may be added twice,
-// for the maximum stays the same.
+// Sets of the (query, key) pairs of one head: what a maximum of logits is over, to which a pair may be added
+// twice, and what the gradient of a table has summed up, to which it may not.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -25,10 +26,14 @@ class PairSets {
   // Of a tile: runs of query rows whose values name the keys.
   std::uint32_t of(const Runs& tile);
   std::uint32_t unite(std::uint32_t a, std::uint32_t b);
+  // Their union; nothing if they share a pair.
+  std::optional<std::uint32_t> join(std::uint32_t a, std::uint32_t b);
 
  private:
   static void append(std::vector<Queries>&, const Queries&);
   std::uint32_t intern(const std::vector<Queries>&);
+  template <class OfBoth>
+  std::vector<Queries> both(std::uint32_t a, std::uint32_t b, OfBoth);
   std::uint32_t unite_keys(std::uint32_t a, std::uint32_t b);
 
   Sets& sets_;

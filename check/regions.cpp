@@ -19,7 +19,7 @@ void append(std::vector<Piece>& pieces, std::int64_t begin, std::int64_t end, co
 }  // namespace
 
 std::string_view name(Holds holds) {
-  constexpr std::array<std::string_view, 26> names{"nothing",
+  constexpr std::array<std::string_view, 30> names{"nothing",
                                                    "q",
                                                    "k",
                                                    "v",
@@ -41,6 +41,10 @@ std::string_view name(Holds holds) {
                                                    "a state of keys",
                                                    "a state of queries",
                                                    "a transition",
+                                                   "sink",
+                                                   "bias_table",
+                                                   "dsink",
+                                                   "dbias_table",
                                                    "zero",
                                                    "minus infinity",
                                                    "a number",

@@ -30,9 +30,13 @@ enum class Holds : std::uint8_t {
   dbias,       // as dq or as dk and dv: the problem's form of biases says which
   dlog_decay,  // complete as they are computed
   dbeta,
-  state,           // of the keys `set`, decayed to `edge`; rows are numbered by D
-  dstate,          // of the queries `set`, likewise
-  transition,      // of the tokens `set`, which follow each other; rows are numbered by D
+  state,       // of the keys `set`, decayed to `edge`; rows are numbered by D
+  dstate,      // of the queries `set`, likewise
+  transition,  // of the tokens `set`, which follow each other; rows are numbered by D
+  sink,        // parameters: one row, whose id is 0
+  bias_table,
+  dsink,           // of the queries `set`; one row, whose id is 0
+  dtable,          // of the pairs `set` of PairSets; likewise
   zero,            // an empty partial of anything but lse and max_logit
   minus_infinity,  // an empty lse or max_logit
   constant,        // another number
@@ -46,7 +50,7 @@ struct Value {
   Holds holds = Holds::nothing;
   std::int32_t head_shift = 0;   // tensor head = buffer head + head_shift
   std::int32_t width_shift = 0;  // tensor column = buffer column + width_shift
-  std::uint32_t set = 0;         // id in Sets; of dk and dv in HeadSets, of max_logit in PairSets
+  std::uint32_t set = 0;         // id in Sets; of dk and dv in HeadSets, of max_logit and dtable in PairSets
   std::uint32_t norm = 0;
   std::uint32_t writer = none;  // index into the rank's writes, to find values nobody reads
   std::int64_t shift = 0;

@@ -101,7 +101,10 @@ class Resolver {
   // Bias, keep mask and bias gradient are there where the problem has them, with its columns.
   const char* test_pair_mask(const Operation& op) const {
     const auto has = [&](Operand operand) { return rank_.plan->find(op, operand) != nullptr; };
-    const bool full = problem_.bias == BiasForm::full, any = problem_.bias != BiasForm::none;
+    const bool full = problem_.bias == BiasForm::full, any = problem_.stores_bias();
+    if (op.bias != (problem_.places_bias() ? problem_.bias : BiasForm::none))
+      return "has a bias of positions that is not the problem's, or none";
+    if (problem_.places_bias()) return test_table(op);
     if (has(Operand::bias) != any || has(Operand::keep) != (problem_.keep != Keep::none))
       return any ? "leaves out the bias or the keep mask of the problem"
                  : "has a bias that the problem does not have";
@@ -112,6 +115,16 @@ class Resolver {
     return !full || box(op, Operand::bias).width() == problem_.pair_columns()
                ? nullptr
                : "takes part of the columns of a bias only";
+  }
+
+  const char* test_table(const Operation& op) const {
+    const auto has = [&](Operand operand) { return rank_.plan->find(op, operand) != nullptr; };
+    if (problem_.bias != BiasForm::buckets) return nullptr;
+    if (op.kind == OpKind::attend_backward && !has(Operand::dbias_table))
+      return "leaves out the gradient of the table";
+    return box(op, Operand::bias_table).width() == problem_.buckets
+               ? nullptr
+               : "takes part of the columns of a table only";
   }
 
   const Plan& plan_;

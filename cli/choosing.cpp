@@ -34,8 +34,8 @@ std::string choices_path(const Arguments& arguments) {
 
 AttentionCalls::AttentionCalls(const Plan& plan, const Say& say) {
   for (const RankPlan& rank : plan.ranks) {
-    const CallConverter& converter = *converters.emplace_back(
-        std::make_unique<CallConverter>(rank, plan.scenario.problem.dtype, plan.scenario.problem.slopes));
+    const CallConverter& converter = *converters.emplace_back(std::make_unique<CallConverter>(
+        rank, plan.scenario.problem.dtype, ProblemNumbers(plan.scenario.problem)));
     for (const Operation& op : rank.operations) {
       if (op.kind != OpKind::attend && op.kind != OpKind::attend_backward) continue;
       PlacedCall placed = converter.calls(op).front();

@@ -6,23 +6,13 @@ namespace cplab::synonyms {
 
 const std::vector<Synonyms>& explained() {
   static const std::vector<Synonyms> table{
-      {"attention sinks (logits without a value in the softmax's sum) are not in this version.",
-       {"sink", "sinks", "attention_sink", "attention_sinks", "s_aux", "sink_tokens", "num_sink_tokens",
-        "sink_size", "softmax_offset", "softmax_type", "off_by_one", "learnable_sink", "sink_bias"}},
+      {"tokens that all queries see beside their window (StreamingLLM's sinks) are not in this version; a "
+       "logit "
+       "without a value in every row's sum is problem.sink = \"head\".",
+       {"sink_tokens", "num_sink_tokens", "sink_size"}},
       {"there is no dropout: results are compared with a reference, which draws nothing at random.",
        {"dropout", "attn_dropout", "attention_dropout", "dropout_p", "p_dropout", "attn_pdrop",
         "attention_probs_dropout_prob", "dropout_rate", "dropout_prob"}},
-      {"softcap is a key of attention = \"dynamic_mask\": with bias = \"none\" and keep = \"none\" that is "
-       "softmax attention with a softcap.",
-       {"softcap", "soft_cap", "logit_cap", "logit_softcap", "attn_logit_softcapping", "logits_soft_cap",
-        "attn_softcap", "softcapping", "tanh_softcap", "attn_logit_cap"}},
-      {"decays of linear attention are \"slopes\"; a bias by distance in softmax attention is not in this "
-       "version (attention = \"dynamic_mask\" with bias = \"full\" takes any numbers).",
-       {"alibi", "alibi_slopes", "alibi_bias", "use_alibi", "position_bias", "relative_position_bias",
-        "relative_attention_num_buckets"}},
-      {"a bias on scores is attention = \"dynamic_mask\" with bias = \"full\" or \"keys\".",
-       {"attn_bias", "attention_bias", "bias_type", "attn_bias_type", "core_attention_bias",
-        "core_attention_bias_type", "score_bias"}},
       {"a scenario is one attention call of one layer; other layers are not counted.",
        {"layers", "num_layers", "n_layers", "n_layer", "num_hidden_layers", "depth", "decoder_layers"}},
       {"a scenario is one attention call: heads, head_size and tokens of it, and no model around it.",

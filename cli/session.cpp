@@ -153,6 +153,10 @@ std::string describe_problem(const Scenario& scenario, std::span<const std::int6
   if (problem.attention == Attention::linear) {
     text += fmt::format(", linear attention ({})", name(problem.transition));
   }
+  if (problem.softcap > 0) text += fmt::format(", softcap {:.6g}", problem.softcap);
+  if (problem.sink) text += ", a sink a head";
+  if (problem.attention == Attention::softmax && problem.bias != BiasForm::none)
+    text += fmt::format(", bias {}", name(problem.bias));
   if (problem.attention == Attention::dynamic_mask) {
     text += fmt::format(", dynamic mask (bias {}, keep {}{})", name(problem.bias), name(problem.keep),
                         problem.keep == Keep::top_k ? fmt::format(" {}", problem.top_k) : "");

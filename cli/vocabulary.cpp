@@ -46,9 +46,10 @@ std::optional<std::string> own_key(std::string_view given) {
     const auto add = [&](const char* section, std::initializer_list<const char*> names) {
       for (const char* name : names) all.push_back(std::string(section) + "." + name);
     };
-    add("problem", {"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads",
-                    "head_size", "value_size", "dtype", "format", "mask", "window", "scale", "max_logit",
-                    "slopes", "transition", "direction"});
+    add("problem", {"attention", "batch",     "sequence",   "lengths", "padded_lengths", "heads",
+                    "kv_heads",  "head_size", "value_size", "dtype",   "format",         "mask",
+                    "window",    "scale",     "max_logit",  "slopes",  "transition",     "direction",
+                    "softcap",   "sink",      "bias",       "buckets", "max_distance"});
     add("parallel", {"ranks", "replicas", "groups", "algorithm", "placement", "homes"});
     add("simulate",
         {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine", "slow", "jitter", "seed"});

@@ -102,7 +102,6 @@ std::string foreign_form(const AttentionKind& kind) {
   if (kind.mixer == Mixer::gated_delta) return "the gated delta rule with one gate a head";
   if (kind.mixer == Mixer::decay) return "linear attention with a decay of its own";
   if (kind.mixer == Mixer::latent) return "latent keys and values (MLA)";
-  if (kind.sink) return "attention sinks";
   if (kind.softcap > 0) return "a cap of logits";
   if (kind.chunk > 0) return "chunks of tokens";
   if (!has_tables(kind)) return "heads of " + std::to_string(kind.head_size);
@@ -135,6 +134,7 @@ Scenario scenario_of(const Model& model, const AttentionCase& of, const Attentio
   set_heads(p, kind, of.tp);
   p.dtype = DType::bf16;
   p.causal = !of.full;
+  p.sink = kind.sink;
   AttentionCase rows = of;
   if (kind.chunk > 0) rows.document = std::min(of.document > 0 ? of.document : of.sequence, kind.chunk);
   set_lengths(p, rows);

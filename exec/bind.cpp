@@ -35,12 +35,11 @@ kernels::DType kernel_dtype(Role role, DType nominal) {
   return kernel_dtype(dtype_of(role, nominal));
 }
 
-Binder::Binder(const RankPlan& plan, DType nominal, std::byte* base, std::vector<double> slopes)
-    : Binder(plan, nominal, addresses_in(plan, base), std::move(slopes)) {}
+Binder::Binder(const RankPlan& plan, DType nominal, std::byte* base, ProblemNumbers numbers)
+    : Binder(plan, nominal, addresses_in(plan, base), std::move(numbers)) {}
 
-Binder::Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses,
-               std::vector<double> slopes)
-    : converter_(plan, nominal, std::move(slopes)), nominal_(nominal), addresses_(std::move(addresses)) {}
+Binder::Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses, ProblemNumbers numbers)
+    : converter_(plan, nominal, std::move(numbers)), nominal_(nominal), addresses_(std::move(addresses)) {}
 
 std::vector<KernelCall> Binder::bind(const Operation& operation) const {
   std::vector<KernelCall> calls;

@@ -60,11 +60,9 @@ void require_tensors(const Plan& plan);
 // `base` (byte 0 of the rank's arena) outlive the binder; calls point into both and into the binder.
 class Binder {
  public:
-  // `slopes`: of the problem (CallConverter).
-  Binder(const RankPlan& plan, DType nominal, std::byte* base, std::vector<double> slopes = {});
+  Binder(const RankPlan& plan, DType nominal, std::byte* base, ProblemNumbers numbers = {});
   // Every buffer at an address of its own.
-  Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses,
-         std::vector<double> slopes = {});
+  Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses, ProblemNumbers numbers = {});
 
   // The kernel calls of a compute operation (attend to inter), to be launched in this order.
   std::vector<KernelCall> bind(const Operation& operation) const;

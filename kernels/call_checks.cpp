@@ -69,7 +69,7 @@ void check_view(const View& view) {
 }
 
 void check_call(const Attend& call) {
-  const auto& [q, k, v, out, lse, segments, scale, write, max_logit] = call;
+  const auto& [q, k, v, out, lse, segments, scale, write, max_logit, sink] = call;
   check_views({&q, &k, &v, &out, &lse});
   require(q.width == k.width, "attend: q and k differ in width");
   require(q.width > 0 && v.width > 0, "attend: a width is 0");
@@ -84,6 +84,13 @@ void check_call(const Attend& call) {
     const bool fp64 = any_fp64({&q, &k, &v});
     require(max_logit->dtype == (fp64 ? DType::fp64 : DType::fp32),
             "attend: max_logit is not of the dtype that sums run in");
+  }
+  if (sink) {
+    check_view(*sink);
+    require(sink->rows == 1 && sink->heads == q.heads && sink->width == 1,
+            "attend: the sink is not one number for each query head");
+    require(sink->dtype == (any_fp64({&q, &k, &v}) ? DType::fp64 : DType::fp32),
+            "attend: the sink is not of the dtype that sums run in");
   }
   require(q.heads == 0 || (k.heads > 0 && q.heads % k.heads == 0),
           "attend: query heads are no multiple of key heads");
@@ -142,6 +149,16 @@ void check_call(const Rescale& call) {
   require(is_lse_of(call.part_lse, call.part_out), "rescale: part_lse does not fit part_out");
   require(is_lse_of(call.final_lse, call.part_out), "rescale: final_lse does not fit part_out");
   require(call.write != Write::merge, "rescale: write must be store or add");
+}
+
+void check_call(const SinkGradient& call) {
+  check_views({&call.sink, &call.lse, &call.delta, &call.dsink});
+  require(same_shape(call.sink, call.dsink) && call.sink.rows == 1 && call.sink.width == 1,
+          "sink_gradient: the sink and its gradient are not one number for each query head");
+  require(same_shape(call.lse, call.delta) && call.lse.heads == call.sink.heads && call.lse.width == 1,
+          "sink_gradient: lse and delta are not one number for each row and query head");
+  for (const View* view : {&call.lse, &call.delta, &call.dsink})
+    require(view->dtype == call.sink.dtype, "sink_gradient: the operands differ in dtype");
 }
 
 void check_call(const Rowwise& call) {

@@ -25,5 +25,6 @@ void check_call(const Merge& call);
 void check_call(const MergeLse& call);
 void check_call(const Rescale& call);
 void check_call(const Rowwise& call);
+void check_call(const SinkGradient& call);
 
 }  // namespace cplab::kernels

@@ -67,6 +67,7 @@ class CudaCalls {
   std::size_t add(const MergeLse& call);
   std::size_t add(const Rescale& call);
   std::size_t add(const Rowwise& call);
+  std::size_t add(const SinkGradient& call);
   // Of linear attention; transitions that are not one factor a head are refused.
   std::size_t add(const LinearLocal& call);
   std::size_t add(const LinearLocalBackward& call);

@@ -2,8 +2,8 @@
 // operations of a plan into these, exec/bind adds the addresses.
 //
 // Shapes: rows x heads x width. q, dq [nq,H,D]; k, dk [nk,G,D]; v, dv [nk,G,E]; out, dout [nq,H,E];
-// lse, delta [nq,H,1]; max_logit [1,H,1]. H is a multiple of G; query head h reads key/value head h / (H/G).
-// Rows are compact: row i of a View is row i of the operation, wherever it lies in memory.
+// lse, delta [nq,H,1]; max_logit, sink [1,H,1]. H is a multiple of G; query head h reads key/value head h /
+// (H/G). Rows are compact: row i of a View is row i of the operation, wherever it lies in memory.
 //
 // Contract shared by all devices:
 //  - no device memory is allocated (CPU tiles use small scratch of their own); nothing outside the views is
@@ -82,6 +82,9 @@ struct Attend {
   // Where asked for: becomes, for every head, the maximum of what it held and of scale * q.k over the pairs
   // of this tile, in the dtype of sums. Only pairs of the segments count.
   std::optional<View> max_logit = {};
+  // One more logit of every row that sees a key here, whose value is 0: it counts in lse, and out is the
+  // smaller for it. In the dtype of sums; max_logit does not look at it.
+  std::optional<View> sink = {};
 };
 
 // lse is final, and so is delta, unless the call computes it (out): P = exp(scale q.k - lse), dS = P (dout.v
@@ -102,6 +105,14 @@ struct AttendBackward {
   std::optional<View> rounded_dq = {};
   std::optional<View> rounded_dk = {}, rounded_dv = {};
   std::optional<View> out = {};
+};
+
+// dsink[h] = -sum over the rows of exp(sink[h] - lse) delta, of final lse and delta: what a sink's share of a
+// row is, times what the row lost by it. Rows whose lse is -inf have none, and their delta is not read. All
+// in the dtype of sums; lse, delta [n,H,1], sink, dsink [1,H,1]. The same bits in every run.
+struct SinkGradient {
+  View sink, lse, delta;
+  View dsink;
 };
 
 // Softmax merge of two partial results over disjoint keys, in place into (into_out, into_lse):
@@ -148,6 +159,7 @@ struct Tiles {
   void (*merge_lse)(const MergeLse&);
   void (*rescale)(const Rescale&);
   void (*rowwise)(const Rowwise&);
+  void (*sink_gradient)(const SinkGradient&);
 
   void row_dot(const View& a, const View& b, const View& into) const {
     rowwise({Rowwise::Kind::row_dot, a, b, into, 0});

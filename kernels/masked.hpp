@@ -1,9 +1,14 @@
-// The tile operations of dynamic mask attention (Flash-DMA, csrc/flash_sparse_attn/src): those of kernels.hpp
-// with an additive bias, a keep mask and a softcap, under the same contract.
+// The tile operations whose logits are more than scale q.k: those of kernels.hpp with an additive bias, a
+// softcap and, in dynamic mask attention (Flash-DMA, csrc/flash_sparse_attn/src), a keep mask, under the same
+// contract.
 //
 //   z = scale q.k + bias     x = softcap tanh(z / softcap), or z     a pair counts where keep is not 0
 //
-// Bias and keep come in one of two forms, both alike:
+// A bias of positions is a formula of t - p, the position of the key less that of the query:
+//   alibi    -slope |t - p|, a slope for every query head
+//   buckets  table[query head, bucket of |t - p|]; later keys, t > p, have columns of their own where both
+//            kinds are seen
+// Stored biases and keep come in one of two forms, both alike:
 //   keys   [nk, heads, 1]        one number for each key
 //   full   [nq, heads, columns]  one for each pair; `columns` says which column each row of k has
 // Their heads divide the query heads: query head h reads head h / (H / heads). A row without a kept key gives
@@ -22,8 +27,19 @@ namespace cplab::kernels {
 // Any of the views may be absent: no bias, all kept.
 struct PairMask {
   std::optional<View> bias, keep;
-  std::span<const RowRun> columns;  // full: of all rows of k together, in their order; empty: keys
-  double softcap = 0;               // 0: none
+  // full: of all rows of k together, in their order; empty: keys. A bias of positions: the positions of the
+  // rows of k, then of those of q.
+  std::span<const RowRun> columns;
+  double softcap = 0;  // 0: none
+  // Of a bias of positions: alibi, one slope for each query head; buckets, the table [1, heads, buckets] and
+  // from which distance on a key is in bucket 1, 2, ...; both_ways: with that of an earlier key at distance
+  // d, a later one's bucket is half of the columns further on.
+  std::span<const double> slopes = {};
+  std::optional<View> table = {};
+  std::span<const std::int64_t> starts = {};
+  bool both_ways = false;
+
+  bool placed() const { return !slopes.empty() || table; }
 };
 
 struct MaskedAttend {
@@ -34,6 +50,8 @@ struct MaskedAttend {
 struct MaskedAttendBackward {
   AttendBackward tile;
   PairMask mask;
+  // Of the form of the table, in the dtype of sums, added to: dz summed by bucket.
+  std::optional<View> dtable = {};
   // Of the form of the bias: dz = dS (1 - tanh^2(z / softcap)), summed over what shares a bias, in the dtype
   // of sums. store: elements without a contribution become 0; add: they stay bit-identical.
   std::optional<View> dbias = {};

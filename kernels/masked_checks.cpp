@@ -24,8 +24,29 @@ void check_form(const View& view, const View& q, const View& k, std::span<const 
             "masked: a column is outside the bias or keep mask");
 }
 
+// A bias of positions.
+void check_positions(const PairMask& mask, const View& q, const View& k) {
+  require(!mask.bias && !mask.keep, "masked: a stored bias or keep mask beside a bias of positions");
+  require(mask.slopes.empty() || std::ssize(mask.slopes) == q.heads,
+          "masked: there is not one slope for each query head");
+  require(mask.slopes.empty() || !mask.table, "masked: slopes and a table");
+  std::int64_t rows = 0;
+  for (const RowRun& run : mask.columns) {
+    require(run.count >= 0, "masked: a run of positions has a negative count");
+    rows += run.count;
+  }
+  require(rows == k.rows + q.rows, "masked: there is not one position for each row of k and q");
+  if (!mask.table) return;
+  check_view(*mask.table);
+  require(mask.table->rows == 1 && mask.table->heads == q.heads,
+          "masked: the table is not one row for each query head");
+  require((std::ssize(mask.starts) + 1) * (mask.both_ways ? 2 : 1) == mask.table->width,
+          "masked: the table has not one column for each bucket");
+}
+
 void check_mask(const PairMask& mask, const View& q, const View& k) {
   require(mask.softcap >= 0, "masked: the softcap is negative");
+  if (mask.placed()) return check_positions(mask, q, k);
   if (!mask.columns.empty()) {
     std::int64_t keys = 0;
     for (const RowRun& run : mask.columns) {
@@ -51,6 +72,11 @@ void check_call(const MaskedAttendBackward& call) {
   require(!call.tile.out, "masked: delta is given, not computed from out");
   check_call(call.tile);
   check_mask(call.mask, call.tile.q, call.tile.k);
+  if (call.dtable) {
+    check_view(*call.dtable);
+    require(call.mask.table.has_value() && same_shape(*call.dtable, *call.mask.table),
+            "masked: the table and its gradient differ in shape");
+  }
   if (!call.dbias) return;
   require(call.mask.bias.has_value() && same_shape(*call.dbias, *call.mask.bias),
           "masked: dbias and bias differ in shape");

@@ -7,11 +7,11 @@
 namespace cplab {
 namespace {
 // In the order of OpKind.
-constexpr std::array<std::string_view, 22> kind_names{
-    "attend",     "attend_backward", "row_dot", "merge",    "copy",           "cast",
-    "add",        "maximum",         "fill",    "local",    "local_backward", "state",
-    "scan",       "combine",         "inter",   "exchange", "all_gather",     "reduce_scatter",
-    "all_to_all", "all_reduce",      "barrier", "host_sync"};
+constexpr std::array<std::string_view, 23> kind_names{
+    "attend",  "attend_backward", "row_dot",  "sink_gradient", "merge",          "copy",       "cast",
+    "add",     "maximum",         "fill",     "local",         "local_backward", "state",      "scan",
+    "combine", "inter",           "exchange", "all_gather",    "reduce_scatter", "all_to_all", "all_reduce",
+    "barrier", "host_sync"};
 }  // namespace
 
 std::string_view name(OpKind value) {
@@ -21,9 +21,13 @@ std::string_view name(OpKind value) {
 std::span<const Signature> signatures() {
   using enum Operand;
   static const std::vector<Signature> table{
-      {OpKind::attend, {q, k, v}, {out, lse}, {bias, keep}},
-      {OpKind::attend, {q, k, v}, {out, lse, max_logit}},
-      {OpKind::attend_backward, {q, k, v, dout, lse, delta}, {dq, dk, dv}, {bias, keep}, {dbias}},
+      {OpKind::attend, {q, k, v}, {out, lse}, {bias, keep, bias_table, sink}},
+      {OpKind::attend, {q, k, v}, {out, lse, max_logit}, {sink}},
+      {OpKind::attend_backward,
+       {q, k, v, dout, lse, delta},
+       {dq, dk, dv},
+       {bias, keep, bias_table},
+       {dbias, dbias_table}},
       {OpKind::attend_backward, {q, k, v, dout, lse, out}, {dq, dk, dv, delta}, {}, {rounded_dq}},
       {OpKind::attend_backward,
        {q, k, v, dout, lse, out},
@@ -36,6 +40,7 @@ std::span<const Signature> signatures() {
        {q, k, v, dout, lse, delta},
        {dq, dk, dv, rounded_dk, rounded_dv, rounded_dq}},
       {OpKind::row_dot, {dout, out}, {delta}},
+      {OpKind::sink_gradient, {sink, lse, delta}, {dsink}},
       {OpKind::merge, {part_out, part_lse}, {out, lse}},
       {OpKind::merge, {part_lse}, {lse}},
       {OpKind::merge, {part_out, part_lse, lse}, {out}},
@@ -90,8 +95,8 @@ const Signature* find_signature(OpKind kind, std::span<const Access> reads, std:
   return nullptr;
 }
 
-bool is_dynamic_mask(const RankPlan& plan, const Operation& op) {
-  return op.softcap != 0 || plan.find(op, Operand::bias) != nullptr ||
+bool changes_logits(const RankPlan& plan, const Operation& op) {
+  return op.softcap != 0 || op.bias != BiasForm::none || plan.find(op, Operand::bias) != nullptr ||
          plan.find(op, Operand::keep) != nullptr;
 }
 

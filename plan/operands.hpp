@@ -20,9 +20,9 @@ std::span<const Signature> signatures();
 // The form that has these operands, in any order; null if none has.
 const Signature* find_signature(OpKind, std::span<const Access> reads, std::span<const Access> writes);
 
-// Of attend and attend_backward: whether it is of dynamic mask attention. Without bias, keep mask and softcap
-// that is softmax attention.
-bool is_dynamic_mask(const RankPlan&, const Operation&);
+// Of attend and attend_backward: whether logits are more than scale q.k (a bias, a softcap), or not all of
+// them count (a keep mask).
+bool changes_logits(const RankPlan&, const Operation&);
 
 // Names accesses by their position; if no form has that many, they stay unnamed.
 void name_by_position(OpKind, std::span<Access> reads, std::span<Access> writes);

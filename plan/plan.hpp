@@ -105,9 +105,13 @@ enum class Operand : std::uint8_t {
   rounded_dk,  // likewise
   rounded_dv,
   max_logit,  // one number for each query head: the largest logit, -inf without any
-  bias,       // of dynamic mask attention: added to the logits
-  keep,       // where it is 0 a pair counts for nothing
+  bias,       // stored: added to the logits
+  keep,       // of dynamic mask attention: where it is 0 a pair counts for nothing
   dbias,
+  bias_table,  // of bias buckets: one row of numbers for each query head
+  dbias_table,
+  sink,  // one more logit in a row's sum, a number for each query head
+  dsink,
   // Of linear attention: states (of keys; d...: of queries), and what transitions are made of.
   log_decay,
   beta,
@@ -139,9 +143,13 @@ struct Access {
 //                    ... => dq, dk, dv, [rounded_dq],         the same; rounded_...: store; the gradient, which
 //                           [rounded_dk, rounded_dv]          is wide, holds nothing afterwards
 //                    q, k, v, dout, lse, out => ..., delta    the same; delta: store; row_dot comes first
-//   both, of dynamic mask attention: [bias, keep], backward also [dbias] (store or add); one
-//                    number for each row and head of k, or, where the operation has columns, a row of numbers
-//                    for each row and head of q, in which row i of k has the i-th of the columns
+//   attend           ... [sink]: it counts in every row that sees a key here, so each row's counts in one tile
+//   both, with a stored bias: bias, of dynamic mask attention also [keep], backward also [dbias] (store or
+//                    add); one number for each row and head of k, or, where the operation has columns, a row of
+//                    numbers for each row and head of q, in which row i of k has the i-th of the columns
+//   both, with a bias of positions (Operation::bias): bias_table where it is buckets, backward then also
+//                    dbias_table (add); the columns are the positions of the rows of k, then of those of q
+//   sink_gradient    sink, lse, delta => dsink                store: -sum over rows of exp(sink - lse) delta
 //   row_dot          dout, out => delta                       store
 //   merge            part_out, part_lse => out, lse           both merge (incremental)
 //                    part_lse => lse                          merge (deferred: fold of the LSEs)
@@ -191,6 +199,7 @@ enum class OpKind : std::uint8_t {
   attend,
   attend_backward,
   row_dot,
+  sink_gradient,
   merge,
   copy,
   cast,
@@ -274,6 +283,7 @@ struct Operation {
   // Over nccl: how many channels its kernel has, a thread block and a multiprocessor each; 0: NCCL's own
   // choice. All members of the operation say the same.
   std::uint8_t channels = 0;
+  BiasForm bias = BiasForm::none;  // attend, attend_backward: alibi and buckets; a stored bias is an operand
   std::uint32_t step = 0;
   std::uint32_t ordinal = 0;  // counts the operations of this rank and phase from 0
   Span reads;                 // Access, in RankPlan::accesses
@@ -286,7 +296,7 @@ struct Operation {
   Span after_started;         // the same; waits for their start, and orders no data
   std::int32_t head_begin = 0, head_end = 0;  // query heads, by their number in the problem: attend .. inter
   double value = 0;                           // fill: the value; attend, attend_backward: the softmax scale
-  double softcap = 0;                         // attend, attend_backward: of dynamic mask attention; 0: none
+  double softcap = 0;                         // attend, attend_backward; 0: none
   double flops = 0;  // live pairs x query heads x 2(D+E) forward, 2(3D+2E) backward; states: chunk_flops
   std::int64_t bytes = 0;  // communication: bytes sent; others: bytes read plus written
 };

@@ -11,7 +11,7 @@ namespace cplab {
 namespace {
 constexpr std::array<std::string_view, 3> attention_names{"softmax", "linear", "dynamic_mask"};
 constexpr std::array<std::string_view, 3> transition_names{"decay", "column", "matrix"};
-constexpr std::array<std::string_view, 3> bias_names{"none", "full", "keys"};
+constexpr std::array<std::string_view, 5> bias_names{"none", "full", "keys", "alibi", "buckets"};
 constexpr std::array<std::string_view, 3> keep_names{"none", "top_k", "relu"};
 constexpr std::array<std::string_view, 4> dtype_names{"fp64", "fp32", "bf16", "fp16"};
 constexpr std::array<std::string_view, 3> format_names{"bshd", "sbhd", "thd"};
@@ -44,6 +44,25 @@ Window Problem::visible() const {
   Window both = window;
   if (causal) both.right = 0;  // the intersection with any right bound >= 0
   return both;
+}
+
+std::vector<std::int64_t> bucket_starts(const Problem& p) {
+  const std::int64_t count = p.visible().right != 0 ? p.buckets / 2 : p.buckets, exact = count / 2;
+  std::vector<std::int64_t> starts;
+  for (std::int64_t bucket = 1; bucket < count; ++bucket) {
+    if (bucket <= exact) {
+      starts.push_back(bucket);
+      continue;
+    }
+    // The smallest distance n with exact + floor(log(n / exact) / log(max / exact) (count - exact)) >=
+    // bucket.
+    const double share = static_cast<double>(bucket - exact) / static_cast<double>(count - exact),
+                 ratio = static_cast<double>(p.max_distance) / static_cast<double>(exact);
+    starts.push_back(std::max(
+        starts.back(), static_cast<std::int64_t>(
+                           std::ceil(static_cast<double>(exact) * std::pow(ratio, share) * (1 - 1e-12)))));
+  }
+  return starts;
 }
 
 std::int64_t Problem::pair_columns() const {
@@ -128,39 +147,83 @@ void require_lengths(const Problem& p) {
   }
 }
 
+// One slope for every head where the problem has slopes, else none, because `otherwise`.
+void require_slopes(const Problem& p, bool has, const std::string& otherwise) {
+  if (p.slopes.size() != (has ? static_cast<std::size_t>(p.heads) : 0))
+    throw ScenarioError(
+        "problem.slopes",
+        has ? "needs one slope for every head, which are " + std::to_string(p.heads) : otherwise);
+  for (const double slope : p.slopes)
+    if (!(slope >= 0) || !std::isfinite(slope))
+      throw ScenarioError(
+          "problem.slopes",
+          "a slope is " + std::to_string(slope) + "; legal: finite numbers from 0 on (" +
+              (p.attention == Attention::linear ? "decay = exp(-slope))" : "bias = -slope |t - p|)"));
+}
+
 void require_linear(const Problem& p) {
   if (p.attention != Attention::linear) {
-    if (!p.slopes.empty() || p.transition != Transition::decay)
-      throw ScenarioError(p.slopes.empty() ? "problem.transition" : "problem.slopes",
-                          "only linear attention has slopes and transitions");
-    return;
+    if (p.transition != Transition::decay)
+      throw ScenarioError("problem.transition", "only linear attention has transitions");
+    return require_slopes(p, p.bias == BiasForm::alibi, "has no meaning without bias = \"alibi\"");
   }
   if (p.kv_heads != p.heads)
     throw ScenarioError("problem.kv_heads", "linear attention has a key head for every query head; legal: " +
                                                 std::to_string(p.heads));
-  const std::size_t slopes = p.transition == Transition::decay ? static_cast<std::size_t>(p.heads) : 0;
-  if (p.slopes.size() != slopes)
-    throw ScenarioError("problem.slopes",
-                        p.transition == Transition::decay
-                            ? "needs one slope for every head, which are " + std::to_string(p.heads)
-                            : "has no meaning where transition is " + std::string(name(p.transition)));
-  for (const double slope : p.slopes)
-    if (!(slope >= 0) || !std::isfinite(slope))
-      throw ScenarioError("problem.slopes", "a slope is " + std::to_string(slope) +
-                                                "; legal: finite numbers from 0 on (decay = exp(-slope))");
+  require_slopes(p, p.transition == Transition::decay,
+                 "has no meaning where transition is " + std::string(name(p.transition)));
   if (!p.causal || p.window.left >= 0 || p.window.right > 0)
     throw ScenarioError("problem.mask",
                         "linear attention with decay is causal and has no window; legal: "
                         "\"causal\", window [-1, -1]");
 }
 
+// What changes logits and what is added to a row's sum.
+void require_logits(const Problem& p) {
+  const bool linear = p.attention == Attention::linear, dynamic = p.attention == Attention::dynamic_mask;
+  const char* key = p.bias != BiasForm::none ? "problem.bias"
+                    : p.sink                 ? "problem.sink"
+                    : p.softcap != 0         ? "problem.softcap"
+                                             : nullptr;
+  if (linear && key) throw ScenarioError(key, "linear attention has no logits");
+  if (p.max_logit && !p.has_plain_logits())
+    throw ScenarioError("problem.max_logit",
+                        "is the largest scale q.k, of softmax attention without softcap and bias; legal "
+                        "here: false");
+  if (dynamic && p.sink)
+    throw ScenarioError("problem.sink",
+                        "only attention = \"softmax\" has sinks: a row without a kept key has no sum");
+  if (dynamic && p.places_bias())
+    throw ScenarioError("problem.bias",
+                        "dynamic mask attention selects keys by stored biases; legal here: "
+                        "\"none\", \"full\", \"keys\"");
+  if (!(p.softcap >= 0) || !std::isfinite(p.softcap))
+    throw ScenarioError("problem.softcap", "legal: numbers from 0 on; 0 is no softcap");
+  if (p.bias == BiasForm::full && p.heads * p.pair_columns() > limits::pair_elements)
+    throw ScenarioError("problem.bias",
+                        "a full bias has heads x sequence = " + std::to_string(p.heads * p.pair_columns()) +
+                            " numbers for every query; at most " + std::to_string(limits::pair_elements));
+  const bool buckets = p.bias == BiasForm::buckets;
+  if (!buckets && (p.buckets != 0 || p.max_distance != 0))
+    throw ScenarioError(p.buckets != 0 ? "problem.buckets" : "problem.max_distance",
+                        "only bias = \"buckets\" has it");
+  const bool both_ways = p.visible().right != 0;
+  const std::int64_t least = both_ways ? 4 : 2;
+  if (buckets && (p.buckets < least || p.buckets > limits::buckets || p.buckets % (both_ways ? 4 : 2) != 0))
+    throw ScenarioError("problem.buckets", std::to_string(p.buckets) + " is not legal; legal: multiples of " +
+                                               std::to_string(least) + " from " + std::to_string(least) +
+                                               " to " + std::to_string(limits::buckets) +
+                                               (both_ways ? ", half of them for later keys" : ""));
+  const std::int64_t exact = p.buckets / (both_ways ? 4 : 2);
+  if (buckets && (p.max_distance <= exact || p.max_distance > limits::tokens))
+    throw ScenarioError("problem.max_distance", "legal: more than " + std::to_string(exact) +
+                                                    ", the distances that have a bucket each, to " +
+                                                    std::to_string(limits::tokens));
+}
+
 void require_dynamic_mask(const Problem& p) {
   if (p.attention != Attention::dynamic_mask) {
-    const char* key = p.bias != BiasForm::none ? "problem.bias"
-                      : p.keep != Keep::none   ? "problem.keep"
-                      : p.softcap != 0         ? "problem.softcap"
-                                               : nullptr;
-    if (key) throw ScenarioError(key, "only attention = \"dynamic_mask\" has it");
+    if (p.keep != Keep::none) throw ScenarioError("problem.keep", "only attention = \"dynamic_mask\" has it");
     return;
   }
   if (p.keep != Keep::none && p.bias == BiasForm::none)
@@ -177,12 +240,6 @@ void require_dynamic_mask(const Problem& p) {
                             ? std::string("there is no selection that it could smooth; legal "
                                           "with keep = \"none\": 0")
                             : "legal: 0 to " + std::to_string(limits::tokens));
-  if (!(p.softcap >= 0) || !std::isfinite(p.softcap))
-    throw ScenarioError("problem.softcap", "legal: numbers from 0 on; 0 is no softcap");
-  if (p.bias == BiasForm::full && p.heads * p.pair_columns() > limits::pair_elements)
-    throw ScenarioError("problem.bias",
-                        "a full bias has heads x sequence = " + std::to_string(p.heads * p.pair_columns()) +
-                            " numbers for every query; at most " + std::to_string(limits::pair_elements));
 }
 
 }  // namespace
@@ -222,6 +279,7 @@ void require_sizes(const Problem& p, const Parallel& parallel) {
   double tokens = 0;
   for (const std::int64_t padded : p.padded_lengths)
     tokens += static_cast<double>(padded) + 2.0 * static_cast<double>(parallel.ranks);
+  require_logits(p);
   require_dynamic_mask(p);
   std::int64_t row = p.heads * (p.head_size + p.value_size);
   if (p.bias == BiasForm::full) row = std::max(row, p.heads * p.pair_columns());

@@ -26,11 +26,15 @@ enum class Direction : std::uint8_t { forward, forward_backward, backward };
 // kernels/linear.hpp has the formulas.
 enum class Transition : std::uint8_t { decay, column, matrix };
 
-// Of dynamic mask attention (Flash-DMA; kernels/masked.hpp has the formulas). full: a bias for each pair of
-// query and key, of every query head; keys: one for each key, of every key head. Pairs that are not kept
-// count for nothing. top_k: of each row of biases the largest, all keys of the sequence counting, the first
-// of equal ones; relu: those above 0.
-enum class BiasForm : std::uint8_t { none, full, keys };
+// What is added to scaled logits, before a softcap. Stored: full, one number for each pair of query and key,
+// of every query head; keys, one for each key, of every key head. By formula, of how far the key lies behind
+// the query, t - p, and never stored: alibi, -slope |t - p|, a slope for every query head (Press et al. 2021,
+// arXiv 2108.12409); buckets, a number of a table [query heads, buckets], whose column says how far it is
+// (T5, Raffel et al. 2020, arXiv 1910.10683; bucket_starts()).
+enum class BiasForm : std::uint8_t { none, full, keys, alibi, buckets };
+// Of dynamic mask attention (Flash-DMA; kernels/masked.hpp has the formulas): pairs that are not kept count
+// for nothing. top_k: of each row of biases the largest, all keys of the sequence counting, the first of
+// equal ones; relu: those above 0.
 enum class Keep : std::uint8_t { none, top_k, relu };
 
 std::string_view name(Attention);
@@ -70,21 +74,38 @@ struct Problem {
   // Asks for max_logit [H] beside out and lse: the largest scale * q.k of all pairs that are seen, -inf where
   // there is none. Softmax only.
   bool max_logit = false;
-  // Linear attention only: the transition, and one slope >= 0 for every head (decay only, else none).
+  // Linear attention only: the transition. One slope >= 0 for every head: of its decay, or of bias alibi;
+  // else none.
   Transition transition = Transition::decay;
   std::vector<double> slopes;
-  // Dynamic mask attention only. block: keys in groups of so many are kept whole where more than half of them
-  // was selected, else dropped whole; 0: as selected. softcap 0: none.
+  // Logits go through softcap tanh(. / softcap), after the bias; 0: they do not. sink: one more logit in
+  // every row's sum, without a value, a learnable number of each query head (gpt-oss). Not of linear
+  // attention.
   BiasForm bias = BiasForm::none;
+  double softcap = 0;
+  bool sink = false;
+  // Bias buckets only: columns of its table, and the distance from which on all keys share the last one.
+  std::int64_t buckets = 0;
+  std::int64_t max_distance = 0;
+  // Dynamic mask attention only. block: keys in groups of so many are kept whole where more than half of them
+  // was selected, else dropped whole; 0: as selected.
   Keep keep = Keep::none;
   std::int64_t top_k = 0;
   std::int64_t block = 0;
-  double softcap = 0;
   Direction direction = Direction::forward_backward;
 
   // Mask and window together: causal is right = 0.
   Window visible() const;
   bool has_backward() const { return direction != Direction::forward; }
+  bool stores_bias() const { return bias == BiasForm::full || bias == BiasForm::keys; }
+  // The bias is a formula of positions.
+  bool places_bias() const { return bias == BiasForm::alibi || bias == BiasForm::buckets; }
+  // Logits are more than scale q.k, or not all of them count. A sink is no part of them.
+  bool changes_logits() const {
+    return attention == Attention::dynamic_mask || bias != BiasForm::none || softcap != 0;
+  }
+  // Softmax attention whose logits are scale q.k and nothing else: what the fast kernels compute.
+  bool has_plain_logits() const { return attention == Attention::softmax && !changes_logits(); }
   // A bias of keys and which keys are kept travel with K and V, as columns behind V (bias, keep); the bias's
   // gradient does behind dV. How many columns that makes.
   std::int64_t key_columns() const { return bias == BiasForm::keys ? 1 + (keep != Keep::none) : 0; }
@@ -151,7 +172,8 @@ inline constexpr std::int64_t tokens = std::int64_t{1}
                                        << 31;  // of all sequences with their padding; of a window
 inline constexpr std::int64_t heads = 65536;
 inline constexpr std::int64_t head_size = 65536;
-inline constexpr std::int64_t row_elements = std::int64_t{1} << 22;   // heads x (head_size + value_size)
+inline constexpr std::int64_t row_elements = std::int64_t{1} << 22;  // heads x (head_size + value_size)
+inline constexpr std::int64_t buckets = 1024;
 inline constexpr std::int64_t pair_elements = std::int64_t{1} << 30;  // heads x columns of a full bias
 }  // namespace limits
 
@@ -159,6 +181,13 @@ inline constexpr std::int64_t pair_elements = std::int64_t{1} << 30;  // heads x
 // divide, a length above its padded length) or are beyond `limits`, alone or as a product. Readers of files
 // call it before they allocate memory by any of these sizes.
 void require_sizes(const Problem&, const Parallel&);
+
+// Bias buckets: from which distance on a key is in bucket 1, 2, ..., buckets - 1; bucket 0 begins at 0. The
+// first half of them hold one distance each, the others so that their borders grow in proportion up to
+// max_distance (T5's relative_position_bucket, whose logarithms are taken in double here). Where queries see
+// later keys too (Problem::visible), half of the table is for these: then the list is that of buckets / 2,
+// and a later key's bucket is so many columns further on.
+std::vector<std::int64_t> bucket_starts(const Problem&);
 
 // The multiprocessors that schedule.reserved_sms takes from kernels on a GPU of `sms`; 0 where it does not
 // say. Throws ScenarioError unless one is left.

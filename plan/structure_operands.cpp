@@ -31,11 +31,13 @@ class Operands {
     if (op_.parts.count > 0 && !has_parts()) return "has parts, which it cannot have";
     if (op_.kind > OpKind::host_sync) return "is of an unknown kind";
     if (op_.chunks.count > 0 && !is_linear(op_.kind)) return "has chunks, which it cannot have";
-    if (op_.softcap != 0 &&
-        ((op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward) || !(op_.softcap > 0) ||
-         has(Operand::max_logit) || has(Operand::rounded_dq) || has(Operand::rounded_dk) ||
-         (op_.kind == OpKind::attend_backward && has(Operand::out))))
+    if (op_.softcap != 0 && ((op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward) ||
+                             !(op_.softcap > 0) || !changes_alone()))
       return "has a softcap that it cannot have";
+    if (op_.bias != BiasForm::none &&
+        ((op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward) || !changes_alone() ||
+         (op_.bias != BiasForm::alibi && op_.bias != BiasForm::buckets)))
+      return "has a bias of positions that it cannot have";
     if (op_.columns.count > 0 && op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward)
       return "has columns, which it cannot have";
     if (!has_right_count()) return wrong_count;
@@ -44,6 +46,7 @@ class Operands {
       case OpKind::attend:
       case OpKind::attend_backward: return attention();
       case OpKind::row_dot: return row_dot();
+      case OpKind::sink_gradient: return sink_gradient();
       case OpKind::merge: return merge();
       case OpKind::copy:
       case OpKind::cast:
@@ -102,6 +105,12 @@ class Operands {
     return rows(a) == rows(b) && slots(a) == slots(b) && heads(a) == heads(b) && width(a) == width(b);
   }
 
+  // Kernels that change logits do nothing else beside.
+  bool changes_alone() const {
+    return !has(Operand::max_logit) && !has(Operand::rounded_dq) && !has(Operand::rounded_dk) &&
+           !(op_.kind == OpKind::attend_backward && has(Operand::out));
+  }
+
   const char* attention() const {
     const bool forward = op_.kind == OpKind::attend;
     const View &q = view(Operand::q), &k = view(Operand::k), &v = view(Operand::v), &lse = view(Operand::lse);
@@ -131,6 +140,11 @@ class Operands {
       if (!tensor(max_logit, 1, H, 1)) return "writes a max_logit that is not one number for each query head";
       if (!wide(max_logit)) return wrong_role;
       if (mode(Operand::max_logit) != WriteMode::max) return "must write max_logit with max";
+    }
+    if (has(Operand::sink)) {
+      const View& sink = view(Operand::sink);
+      if (!tensor(sink, 1, H, 1)) return "has a sink that is not one number for each query head";
+      if (!wide(sink)) return wrong_role;
     }
     if (!forward && (mode(Operand::dk) != mode(Operand::dv) || !either(mode(Operand::dq), WriteMode::add) ||
                      !either(mode(Operand::dk), WriteMode::add)))
@@ -167,7 +181,7 @@ class Operands {
   // Bias, keep and dbias: one form for all that are there.
   const char* pair_mask() const {
     const View &q = view(Operand::q), &k = view(Operand::k);
-    const bool full = op_.columns.count > 0;
+    const bool placed = op_.bias != BiasForm::none, full = op_.columns.count > 0;
     std::int64_t columns = 0, width_needed = 0;
     for (const RowRange& r : plan_.columns_of(op_)) {
       if (r.begin < 0 || r.count < 0 || r.step < 0 || r.begin > most_extent || r.count > most_extent ||
@@ -177,6 +191,12 @@ class Operands {
       if (r.count > 0) width_needed = std::max(width_needed, r.begin + (r.count - 1) * r.step + 1);
       if (columns > most_extent) return "names columns that cannot be";
     }
+    if (placed) {
+      if (columns != rows(k) + rows(q)) return "does not name one position for each row of its k and q views";
+      return bias_table();
+    }
+    if (has(Operand::bias_table) || has(Operand::dbias_table))
+      return "has a table of a bias that it does not have";
     if (full && columns != rows(k)) return "does not name one column for each row of its k view";
     std::int32_t columns_of_all = -1;
     for (const Operand operand : {Operand::bias, Operand::keep, Operand::dbias}) {
@@ -195,6 +215,35 @@ class Operands {
     if (columns_of_all < 0 && full) return "names columns of nothing";
     return has(Operand::dbias) && !has(Operand::bias) ? "has a gradient of a bias that it does not have"
                                                       : nullptr;
+  }
+
+  const char* bias_table() const {
+    for (const Operand operand : {Operand::bias, Operand::keep, Operand::dbias})
+      if (has(operand)) return "has a stored bias beside one of positions";
+    const bool buckets = op_.bias == BiasForm::buckets;
+    if (has(Operand::bias_table) != buckets || (has(Operand::dbias_table) && !buckets))
+      return "has a table of a bias that it does not have, or none of one that it has";
+    for (const Operand operand : {Operand::bias_table, Operand::dbias_table}) {
+      if (!has(operand)) continue;
+      const View& v = view(operand);
+      if (!tensor(v, 1, heads(view(Operand::q)), width(v)))
+        return "has a table that is not a row for each query head";
+      if (!wide(v)) return wrong_role;
+      if (width(v) != width(view(Operand::bias_table))) return "has tables of different widths";
+    }
+    if (has(Operand::dbias_table) && mode(Operand::dbias_table) != WriteMode::add)
+      return "must write dbias_table with add";
+    return nullptr;
+  }
+
+  const char* sink_gradient() const {
+    const View &sink = view(Operand::sink), &lse = view(Operand::lse), &delta = view(Operand::delta),
+               &dsink = view(Operand::dsink);
+    if (!tensor(sink, 1, heads(sink), 1) || !tensor(dsink, 1, heads(sink), 1) ||
+        !tensor(lse, rows(lse), heads(sink), 1) || !tensor(delta, rows(lse), heads(sink), 1))
+      return wrong_shape;
+    if (!wide(sink) || !wide(dsink) || !wide(lse) || !wide(delta)) return wrong_role;
+    return all_modes(WriteMode::store) ? nullptr : wrong_mode;
   }
 
   const char* segments(std::int64_t n, std::int64_t m) const {

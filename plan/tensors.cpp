@@ -21,6 +21,7 @@ std::int64_t extent(const Problem& p, char axis) {
     case 'D': return p.head_size;
     case 'E': return p.value_size;
     case 'K': return p.pair_columns();
+    case 'N': return p.buckets;
     default: return 1;
   }
 }
@@ -43,6 +44,12 @@ bool has_full_bias(const Problem& p) {
 }
 bool has_key_bias(const Problem& p) {
   return p.bias == BiasForm::keys;
+}
+bool has_sink(const Problem& p) {
+  return p.sink;
+}
+bool has_table(const Problem& p) {
+  return p.bias == BiasForm::buckets;
 }
 bool selects_pairs(const Problem& p) {
   return has_full_bias(p) && p.keep != Keep::none;
@@ -92,12 +99,26 @@ std::span<const ProblemTensor> tensor_table() {
       {"beta", "BSH", wide, input, forward, {linear}, "beta", 0, has_beta, Values::strength},
       {"dg", "BSHD", wide, output, backward, {linear}, "dlog_decay", 0, has_log_decay},
       {"dbeta", "BSH", wide, output, backward, {linear}, "dbeta", 0, has_beta},
-      {"bias", "BSHK", nominal, input, forward, {dynamic_mask}, "bias", 0, has_full_bias},
+      {"bias", "BSHK", nominal, input, forward, with_softmax, "bias", 0, has_full_bias},
       {"keep", "BSHK", nominal, input, forward, {dynamic_mask}, "keep", 0, selects_pairs, Values::selected},
-      {"bias", "BSG", nominal, input, forward, {dynamic_mask}, "kv", 0, has_key_bias},
+      {"bias", "BSG", nominal, input, forward, with_softmax, "kv", 0, has_key_bias},
       {"keep", "BSG", nominal, input, forward, {dynamic_mask}, "kv", 0, selects_keys, Values::selected},
-      {"dbias", "BSHK", nominal, output, backward, {dynamic_mask}, "dbias", 0, has_full_bias},
-      {"dbias", "BSG", nominal, output, backward, {dynamic_mask}, "dkv", 0, has_key_bias},
+      {"dbias", "BSHK", nominal, output, backward, with_softmax, "dbias", 0, has_full_bias},
+      {"dbias", "BSG", nominal, output, backward, with_softmax, "dkv", 0, has_key_bias},
+      {"sink", "H", wide, input, forward, {softmax}, "sink", 0, has_sink},
+      {"bias_table", "HN", wide, input, forward, {softmax}, "bias_table", 0, has_table},
+      {"dsink", "H", wide, output, backward, {softmax}, "dsink", 0, has_sink, Values::any, Reduction::sum},
+      {"dbias_table",
+       "HN",
+       wide,
+       output,
+       backward,
+       {softmax},
+       "dbias_table",
+       0,
+       has_table,
+       Values::any,
+       Reduction::sum},
   };
   return table;
 }
@@ -144,7 +165,7 @@ std::vector<std::int64_t> shape_of(const Problem& p, const ProblemTensor& tensor
 }
 
 TokenRow token_row(const Problem& p, const ProblemTensor& tensor) {
-  constexpr std::string_view heads = "HG", columns = "DEK";
+  constexpr std::string_view heads = "HG", columns = "DEKN";
   TokenRow row;
   row.heads = product(p, tensor.axes, heads);
   row.width = product(p, tensor.axes, columns);

@@ -20,11 +20,12 @@ enum class Values : std::uint8_t { any, log_factor, strength, selected };
 
 struct ProblemTensor {
   std::string_view name;
-  // Shape letters in the order of its file: B, S, one of H and G, and at most one of D, E and K (the keys of
-  // the longest sequence, Problem::pair_columns). A name may have several rows, of which a problem has one.
-  // Packed problems
-  // ([T,...] tensors) have T in place of S and no B. In inputs B and S come first. An output without S is a
-  // maximum over all tokens: one row, which every rank of a group holds whole, of those of its replica.
+  // Shape letters in the order of its file: B, S, one of H and G, and at most one of D, E, K (the keys of the
+  // longest sequence, Problem::pair_columns) and N (buckets). A name may have several rows, of which a
+  // problem has one. Packed problems ([T,...] tensors) have T in place of S and no B. In inputs B and S come
+  // first. A tensor without S is one row, which every rank holds whole: as an input a parameter, the same on
+  // all; as an output a maximum or a sum over all tokens (`over_tokens`), on every rank of a group of those
+  // of its replica.
   std::string_view axes;
   Role role = Role::nominal;            // its dtype role
   Category category = Category::input;  // input or output
@@ -37,6 +38,7 @@ struct ProblemTensor {
       0;  // of an output: what rows that are padding are set to; of one without S: without tokens
   bool (*asked)(const Problem&) = nullptr;  // only problems of which it is true have it
   Values values = Values::any;              // of an input
+  Reduction over_tokens = Reduction::max;   // of an output without S
 
   bool per_token() const { return axes.find('S') != std::string_view::npos; }
 };

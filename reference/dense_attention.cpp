@@ -55,12 +55,14 @@ struct Scratch {
 class Attention {
  public:
   Attention(const AttentionShape& shape, std::span<const double> q, std::span<const double> k,
-            std::span<const double> v, std::span<const double> dout, const RowSample* sample)
-      : shape_(shape), sample_(sample), q_(q), k_(k), v_(v), dout_(dout) {
+            std::span<const double> v, std::span<const double> dout, const RowSample* sample,
+            std::span<const double> sinks)
+      : shape_(shape), sample_(sample), q_(q), k_(k), v_(v), dout_(dout), sinks_(sinks) {
     const auto [S, H, G, D, E, scale, left, right] = shape_;
     result_.out.resize(at(S * H * E));
     result_.lse.resize(at(H * S));
     highest_.resize(at(H * S));
+    shift_.resize(at(H * S));
     sum_.resize(at(H * S));
     if (dout.empty()) return;
     delta_.resize(at(H * S));
@@ -98,10 +100,21 @@ class Attention {
     for (std::int64_t h = 0; h < shape_.H; ++h)
       for (std::int64_t i = 0; i < shape_.S; ++i)
         result_.max_logit[at(h)] = std::max(result_.max_logit[at(h)], highest_[at(h * shape_.S + i)]);
+    if (backward) sum_sinks();
     return std::move(result_);
   }
 
  private:
+  void sum_sinks() {
+    const std::int64_t S = shape_.S;
+    for (std::int64_t h = 0; h < std::ssize(sinks_); ++h) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < S; ++i)
+        sum -= std::exp(sinks_[at(h)] - shift_[at(h * S + i)]) / sum_[at(h * S + i)] * delta_[at(h * S + i)];
+      result_.dsink.push_back(sum);
+    }
+  }
+
   std::int64_t first_key(std::int64_t i) const {
     return shape_.left < 0 ? 0 : std::max<std::int64_t>(0, i - shape_.left);
   }
@@ -125,11 +138,13 @@ class Attention {
       p[j] *= shape_.scale;
       highest = std::max(highest, p[j]);
     }
-    const double sum = products_.exponentials(p + begin, end - begin, highest);
+    const double sink = sinks_.empty() ? minus_infinity : sinks_[at(h)], shift = std::max(highest, sink);
+    const double sum = products_.exponentials(p + begin, end - begin, shift) + std::exp(sink - shift);
     for (std::int64_t j = begin; j < end; ++j) p[j] /= sum;
     highest_[at(h * shape_.S + i)] = highest;
+    shift_[at(h * shape_.S + i)] = shift;
     sum_[at(h * shape_.S + i)] = sum;
-    result_.lse[at(h * shape_.S + i)] = highest + std::log(sum);
+    result_.lse[at(h * shape_.S + i)] = shift + std::log(sum);
   }
 
   // lse, out and dq of a block of queries, and delta with each of the last two.
@@ -188,7 +203,7 @@ class Attention {
                          end = std::clamp<std::int64_t>(last_key(row + i) + 1 - key, begin, keys);
       const double delta = delta_[at(h * S + row + i)], sum = sum_[at(h * S + row + i)];
       for (std::int64_t j = begin; j < end; ++j) weights[j] *= scale;
-      products_.exponentials(weights + begin, end - begin, highest_[at(h * S + row + i)]);
+      products_.exponentials(weights + begin, end - begin, shift_[at(h * S + row + i)]);
       for (std::int64_t j = begin; j < end; ++j) {
         weights[j] /= sum;
         gradients[j] = scale * weights[j] * (gradients[j] - delta);
@@ -205,9 +220,10 @@ class Attention {
   const AttentionShape& shape_;
   const RowSample* sample_;
   const Products& products_ = products();
-  std::span<const double> q_, k_, v_, dout_;
-  // [H,S]: of a row the largest logit, the sum of exp(logit - largest), and sum_n p_in dout_i.v_n.
-  std::vector<double> highest_, sum_, delta_;
+  std::span<const double> q_, k_, v_, dout_, sinks_;
+  // [H,S]: of a row the largest logit of a key, and of the sink too; the sum of exp(logit - largest); and
+  // sum_n p_in dout_i.v_n.
+  std::vector<double> highest_, shift_, sum_, delta_;
   AttentionResult result_;
 };
 
@@ -216,8 +232,8 @@ class Attention {
 AttentionResult dense_attention(const AttentionShape& shape, std::span<const double> q,
                                 std::span<const double> k, std::span<const double> v,
                                 std::span<const double> dout,
-                                const std::function<void(std::int64_t)>& after_head,
-                                const RowSample* sample) {
+                                const std::function<void(std::int64_t)>& after_head, const RowSample* sample,
+                                std::span<const double> sinks) {
   const auto [S, H, G, D, E, scale, left, right] = shape;
   if (S < 0 || H < 1 || G < 1 || D < 1 || E < 1 || H % G != 0)
     throw std::invalid_argument("dense_attention: sizes must be positive and H a multiple of G");
@@ -225,7 +241,9 @@ AttentionResult dense_attention(const AttentionShape& shape, std::span<const dou
   require_size(k, S, G, D, "dense_attention: k is not [S,G,D]");
   require_size(v, S, G, E, "dense_attention: v is not [S,G,E]");
   if (!dout.empty()) require_size(dout, S, H, E, "dense_attention: dout is not [S,H,E]");
-  return Attention(shape, q, k, v, dout, sample).run(after_head);
+  if (!sinks.empty())
+    require_size(sinks, 1, H, 1, "dense_attention: there is not one sink for each query head");
+  return Attention(shape, q, k, v, dout, sample, sinks).run(after_head);
 }
 
 }  // namespace cplab::reference

@@ -2,13 +2,16 @@
 // formed block of scores: no online softmax, no tiles over keys, no partial results to merge. On all cores;
 // the bits of a result do not depend on how many there are.
 //
-//   s_ij = scale q_i.k_j where query i sees key j      p_ij = exp(s_ij) / sum_j exp(s_ij)
-//   out_i = sum_j p_ij v_j                             lse_i = log sum_j exp(s_ij)
+//   s_ij = scale q_i.k_j where query i sees key j      p_ij = exp(s_ij) / exp(lse_i)
+//   out_i = sum_j p_ij v_j                             lse_i = log(sum_j exp(s_ij) + exp(sink))
 //   max_logit = max_ij s_ij
 //   dv_j = sum_i p_ij dout_i                           ds_ij = p_ij (dout_i.v_j - sum_n p_in dout_i.v_n)
 //   dq_i = scale sum_j ds_ij k_j                       dk_j = scale sum_i ds_ij q_i
 //
-// Query head h reads key/value head h / (H/G); dk and dv sum over the query heads of their group.
+//   dsink = -sum_i exp(sink - lse_i) sum_n p_in dout_i.v_n
+//
+// The sink is a number of each query head, or absent. Query head h reads key/value head h / (H/G); dk and dv
+// sum over the query heads of their group.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +44,7 @@ struct AttentionResult {
   std::vector<double> dq;         // [S,H,D]; dq, dk and dv are empty without dout
   std::vector<double> dk;         // [S,G,D]
   std::vector<double> dv;         // [S,G,E]
+  std::vector<double> dsink;      // [H]; empty without dout or sinks
 };
 
 // q [S,H,D], k [S,G,D], v [S,G,E] and dout [S,H,E] in C order; an empty dout asks for the forward only.
@@ -54,6 +58,6 @@ AttentionResult dense_attention(const AttentionShape& shape, std::span<const dou
                                 std::span<const double> k, std::span<const double> v,
                                 std::span<const double> dout = {},
                                 const std::function<void(std::int64_t heads_done)>& after_head = {},
-                                const RowSample* sample = nullptr);
+                                const RowSample* sample = nullptr, std::span<const double> sinks = {});
 
 }  // namespace cplab::reference

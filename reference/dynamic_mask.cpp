@@ -1,10 +1,11 @@
-// Dynamic mask attention in double; see dynamic_mask.hpp for the formulas.
+// Attention with biases, softcaps and dynamic masks in double; see dynamic_mask.hpp for the formulas.
 #include "reference/dynamic_mask.hpp"
 
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -52,12 +53,13 @@ class Attention {
     result_.attention.dk.assign(at(S * G * D), 0);
     result_.attention.dv.assign(at(S * G * E), 0);
     result_.dbias.assign(bias.size(), 0);
+    result_.attention.dsink.assign(shape.sinks.size(), 0);
   }
 
   // The query heads of a key head, which also share a head of the bias if any do, one after the other.
   DynamicMaskResult run(const std::function<void(std::int64_t)>& after_head) {
-    const std::int64_t units = std::gcd(a_.G, shape_.form == BiasForm::none ? a_.G : shape_.bias_heads),
-                       heads = a_.H / units;
+    const bool shares = shape_.form == BiasForm::full || shape_.form == BiasForm::keys;
+    const std::int64_t units = std::gcd(a_.G, shares ? shape_.bias_heads : a_.G), heads = a_.H / units;
     for_each_unit(
         units,
         [&](std::int64_t unit, int) {
@@ -79,17 +81,10 @@ class Attention {
     for (std::int64_t i = 0; i < a_.S; ++i) row(i, h, kept);
   }
 
-  std::int64_t bias_head(std::int64_t h) const { return h / (a_.H / shape_.bias_heads); }
-  // Of key j, of the query's head.
-  std::size_t bias_index(std::int64_t i, std::int64_t h, std::int64_t j) const {
-    const std::int64_t row = shape_.form == BiasForm::full ? i : j;
-    const std::int64_t line = row * shape_.bias_heads + bias_head(h);
-    return shape_.form == BiasForm::full ? at(line * shape_.columns + j) : at(line);
-  }
   Eigen::VectorXd biases(std::int64_t i, std::int64_t h) const {
     Eigen::VectorXd row = Eigen::VectorXd::Zero(a_.S);
     if (shape_.form == BiasForm::none) return row;
-    for (std::int64_t j = 0; j < a_.S; ++j) row(j) = bias_[bias_index(i, h, j)];
+    for (std::int64_t j = 0; j < a_.S; ++j) row(j) = shape_.bias_of(bias_, i, h, j);
     return row;
   }
 
@@ -112,9 +107,11 @@ class Attention {
     for (std::int64_t j = 0; j < S; ++j)
       if (live[at(j)]) highest = std::max(highest, x(j));
     if (highest == minus_infinity) return;
+    const double sink = shape_.sinks.empty() ? minus_infinity : shape_.sinks[at(h)];
+    highest = std::max(highest, sink);
     Eigen::VectorXd p(S);
     for (std::int64_t j = 0; j < S; ++j) p(j) = live[at(j)] ? std::exp(x(j) - highest) : 0;
-    const double sum = p.sum();
+    const double sum = p.sum() + std::exp(sink - highest);
     p /= sum;
     result_.attention.lse[at(h * S + i)] = highest + std::log(sum);
     head_of(result_.attention.out, S, H, h, E).row(i) = p.transpose() * v;
@@ -126,8 +123,10 @@ class Attention {
     head_of(result_.attention.dq, S, H, h, D).row(i) = scale * dz.transpose() * k;
     head_of(result_.attention.dk, S, G, g, D).noalias() += scale * dz * query;
     head_of(result_.attention.dv, S, G, g, E).noalias() += p * dout;
-    if (shape_.form == BiasForm::none) return;
-    for (std::int64_t j = 0; j < S; ++j) result_.dbias[bias_index(i, h, j)] += dz(j);
+    if (!shape_.sinks.empty()) result_.attention.dsink[at(h)] -= std::exp(sink - highest) / sum * p.dot(dp);
+    if (!shape_.has_numbers()) return;
+    for (std::int64_t j = 0; j < S; ++j)
+      if (live[at(j)]) result_.dbias[shape_.index_of(i, h, j)] += dz(j);
   }
 
   const DynamicMaskShape& shape_;
@@ -136,7 +135,34 @@ class Attention {
   DynamicMaskResult result_;
 };
 
+// T5's, with logarithms in double. What comes out a hair below a whole number is that number: distances at
+// which a bucket begins are whole powers of a ratio.
+std::int64_t bucket_of(const DynamicMaskShape& shape, std::int64_t distance) {
+  const std::int64_t count = shape.both_ways ? shape.columns / 2 : shape.columns, exact = count / 2;
+  const std::int64_t other_half = shape.both_ways && distance > 0 ? count : 0;
+  const std::int64_t far = shape.both_ways ? std::abs(distance) : std::max<std::int64_t>(-distance, 0);
+  if (far < exact) return other_half + far;
+  const double of_exact = static_cast<double>(exact);
+  const double share = std::log(static_cast<double>(far) / of_exact) /
+                       std::log(static_cast<double>(shape.max_distance) / of_exact);
+  const auto more = static_cast<std::int64_t>(share * static_cast<double>(count - exact) + 1e-9);
+  return other_half + std::min(exact + more, count - 1);
+}
+
 }  // namespace
+
+std::size_t DynamicMaskShape::index_of(std::int64_t i, std::int64_t h, std::int64_t j) const {
+  if (form == BiasForm::buckets) return at(h * columns + bucket_of(*this, j - i));
+  const std::int64_t line = (form == BiasForm::full ? i : j) * bias_heads + h / (attention.H / bias_heads);
+  return form == BiasForm::full ? at(line * columns + j) : at(line);
+}
+
+double DynamicMaskShape::bias_of(std::span<const double> bias, std::int64_t i, std::int64_t h,
+                                 std::int64_t j) const {
+  if (form == BiasForm::none) return 0;
+  if (form == BiasForm::alibi) return -slopes[at(h)] * static_cast<double>(std::abs(j - i));
+  return bias[index_of(i, h, j)];
+}
 
 std::vector<char> kept_keys(const Selection& selection, std::span<const double> biases) {
   const std::int64_t S = std::ssize(biases);
@@ -187,8 +213,12 @@ DynamicMaskResult dynamic_mask_attention(const DynamicMaskShape& shape, std::spa
   require(std::ssize(k) == S * G * D, "dynamic_mask_attention: k is not [S,G,D]");
   require(std::ssize(v) == S * G * E, "dynamic_mask_attention: v is not [S,G,E]");
   require(dout.empty() || std::ssize(dout) == S * H * E, "dynamic_mask_attention: dout is not [S,H,E]");
-  std::int64_t biases = 0;
-  if (shape.form != BiasForm::none) {
+  std::int64_t biases = shape.form == BiasForm::buckets ? H * shape.columns : 0;
+  require(shape.sinks.empty() || std::ssize(shape.sinks) == H,
+          "dynamic_mask_attention: there is not one sink for each query head");
+  require(shape.form != BiasForm::alibi || std::ssize(shape.slopes) == H,
+          "dynamic_mask_attention: there is not one slope for each query head");
+  if (shape.form == BiasForm::full || shape.form == BiasForm::keys) {
     require(shape.bias_heads >= 1 && H % shape.bias_heads == 0,
             "dynamic_mask_attention: bias heads must divide the query heads");
     require(shape.form == BiasForm::keys || shape.columns >= S,

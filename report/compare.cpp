@@ -59,8 +59,15 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   words["problem.scale"] = fmt::format("{}", problem.scale);
   if (problem.attention == Attention::linear) {
     words["problem.transition"] = name(problem.transition);
-    for (std::size_t h = 0; h < problem.slopes.size(); ++h)
-      words[fmt::format("problem.slopes[{}]", h)] = fmt::format("{}", problem.slopes[h]);
+  }
+  for (std::size_t h = 0; h < problem.slopes.size(); ++h)
+    words[fmt::format("problem.slopes[{}]", h)] = fmt::format("{}", problem.slopes[h]);
+  if (problem.attention != Attention::linear) {
+    words["problem.softcap"] = fmt::format("{}", problem.softcap);
+    words["problem.sink"] = problem.sink ? "head" : "none";
+    words["problem.bias"] = name(problem.bias);
+    words["problem.buckets"] = std::to_string(problem.buckets);
+    words["problem.max_distance"] = std::to_string(problem.max_distance);
   }
   words["parallel.ranks"] = std::to_string(scenario.parallel.ranks);
   words["parallel.replicas"] = std::to_string(scenario.parallel.replicas);

@@ -86,6 +86,7 @@ class RankWriter {
     write_segments(op);
     if (is_linear(op.kind)) write_chunks(op);
     if (op.softcap != 0) json_.field("softcap", op.softcap);
+    if (op.bias != BiasForm::none) json_.field("bias", name(op.bias));
     if (op.columns.count > 0) write_columns(op);
     json_.pair("heads", op.head_begin, op.head_end);
     write_edges("after", rank_.after(op));

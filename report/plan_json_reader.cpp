@@ -138,9 +138,10 @@ class RankReader {
   }
 
   void read_operation(const JsonNode& node, Operation& op) {
-    node.only({"id",    "phase", "step",          "lane",  "kind",     "transport", "group",   "reduction",
-               "value", "reads", "writes",        "parts", "segments", "work",      "reverse", "chunks",
-               "heads", "after", "after_started", "flops", "bytes",    "channels",  "softcap", "columns"});
+    node.only({"id",        "phase",   "step",    "lane",   "kind",          "transport", "group",
+               "reduction", "value",   "reads",   "writes", "parts",         "segments",  "work",
+               "reverse",   "chunks",  "heads",   "after",  "after_started", "flops",     "bytes",
+               "channels",  "softcap", "columns", "bias"});
     if (read_word(node.at("phase"), Phase::backward) != op.phase)
       node.at("phase").fail("the id says " + std::string(name(op.phase)));
     op.step = static_cast<std::uint32_t>(node.at("step").integer(0, most_uint32));
@@ -159,6 +160,7 @@ class RankReader {
     if (node.has("heads")) std::tie(op.head_begin, op.head_end) = read_bounds(node.at("heads"));
     if (node.has("segments")) read_segments(node.at("segments"), op);
     if (node.has("softcap")) op.softcap = node.at("softcap").number();
+    if (node.has("bias")) op.bias = read_word(node.at("bias"), BiasForm::buckets);
     if (node.has("columns")) op.columns = row_ranges_(rank_.row_ranges, read_column_list(node.at("columns")));
     read_chunks(node, op);
     if (!derive_.after) op.after = read_edges(node.at("after"));

@@ -33,13 +33,20 @@ void write_problem(JsonWriter& json, const Problem& problem) {
     json.field("transition", name(problem.transition));
     json.list("slopes", problem.slopes);
   }
-  if (problem.attention == Attention::dynamic_mask) {
-    json.field("bias", name(problem.bias));
+  const bool dynamic = problem.attention == Attention::dynamic_mask;
+  if (dynamic || problem.bias != BiasForm::none) json.field("bias", name(problem.bias));
+  if (problem.bias == BiasForm::alibi) json.list("slopes", problem.slopes);
+  if (problem.bias == BiasForm::buckets) {
+    json.field("buckets", problem.buckets);
+    json.field("max_distance", problem.max_distance);
+  }
+  if (dynamic) {
     json.field("keep", name(problem.keep));
     json.field("top_k", problem.top_k);
     json.field("block", problem.block);
-    json.field("softcap", problem.softcap);
   }
+  if (dynamic || problem.softcap != 0) json.field("softcap", problem.softcap);
+  if (problem.sink) json.field("sink", "head");
   json.field("direction", name(problem.direction));
   json.end_object();
 }
@@ -93,10 +100,10 @@ void read_sizes(const JsonNode& node, Problem& problem) {
 }
 
 Problem read_problem(const JsonNode& node) {
-  node.only({"attention", "batch",     "sequence",   "lengths",    "padded_lengths", "heads",
-             "kv_heads",  "head_size", "value_size", "dtype",      "format",         "mask",
-             "window",    "scale",     "max_logit",  "transition", "slopes",         "bias",
-             "keep",      "top_k",     "block",      "softcap",    "direction"});
+  node.only({"attention", "batch",      "sequence", "lengths", "padded_lengths", "heads",  "kv_heads",
+             "head_size", "value_size", "dtype",    "format",  "mask",           "window", "scale",
+             "max_logit", "transition", "slopes",   "bias",    "keep",           "top_k",  "block",
+             "softcap",   "direction",  "sink",     "buckets", "max_distance"});
   Problem problem;
   problem.attention =
       read_word(node.at("attention"), {Attention::softmax, Attention::linear, Attention::dynamic_mask});
@@ -131,11 +138,20 @@ Problem read_problem(const JsonNode& node) {
     for (std::size_t i = 0; i < node.at("slopes").size(); ++i)
       problem.slopes.push_back(node.at("slopes").at(i).number());
   if (node.has("bias"))
-    problem.bias = read_word(node.at("bias"), {BiasForm::none, BiasForm::full, BiasForm::keys});
+    problem.bias = read_word(node.at("bias"), {BiasForm::none, BiasForm::full, BiasForm::keys,
+                                               BiasForm::alibi, BiasForm::buckets});
   if (node.has("keep")) problem.keep = read_word(node.at("keep"), {Keep::none, Keep::top_k, Keep::relu});
   if (node.has("top_k")) problem.top_k = node.at("top_k").integer(0, limits::tokens);
   if (node.has("block")) problem.block = node.at("block").integer(0, limits::tokens);
   if (node.has("softcap")) problem.softcap = node.at("softcap").number();
+  if (node.has("buckets")) problem.buckets = node.at("buckets").integer(0, limits::buckets);
+  if (node.has("max_distance")) problem.max_distance = node.at("max_distance").integer(0, limits::tokens);
+  if (node.has("sink")) {
+    const JsonNode sink = node.at("sink");
+    problem.sink = sink.text() == "head";
+    if (!problem.sink && sink.text() != "none")
+      sink.fail("\"" + sink.text() + "\" is unknown; legal: none, head");
+  }
   return problem;
 }
 

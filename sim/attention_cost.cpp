@@ -64,7 +64,7 @@ class Costs {
     KernelCost cost = known->second;
     if (cost.parts.of(Origin::measured) < cost.parts.total() || shape.by_model)
       hold_to_memory(attention_bytes(plan, calls.plan(), op), cost);
-    if (plan.scenario.problem.attention == Attention::dynamic_mask) {
+    if (plan.scenario.problem.changes_logits()) {
       add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu.copy_bytes_s, cost);
       cost.parts = {};
     }
@@ -152,9 +152,7 @@ class Costs {
   bool takes_library(const Shape& shape) const {
     return library_[shape.kind == OpKind::attend ? 0 : 1] && has_dtype(shape);
   }
-  static bool is_masked(const Plan& plan) {
-    return plan.scenario.problem.attention == Attention::dynamic_mask;
-  }
+  static bool is_masked(const Plan& plan) { return plan.scenario.problem.changes_logits(); }
   bool has_dtype(const Shape& shape) const {
     return std::ranges::any_of(waves_, [&](const WaveTimes& candidate) {
       return candidate.table->kind == shape.kind && candidate.table->dtype == shape.dtype;

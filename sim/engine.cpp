@@ -74,7 +74,7 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
           })) {
   calls_.reserve(plan.ranks.size());
   for (const RankPlan& rank : plan.ranks) {
-    calls_.emplace_back(rank, plan.scenario.problem.dtype, plan.scenario.problem.slopes);
+    calls_.emplace_back(rank, plan.scenario.problem.dtype, ProblemNumbers(plan.scenario.problem));
     const auto window = std::min<std::int64_t>(run_ahead_, static_cast<std::int64_t>(rank.operations.size()));
     completions_.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(1, window)));
   }

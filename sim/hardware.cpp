@@ -42,7 +42,7 @@ bool has_chunk_points(OpKind kind) {
 bool is_elementwise(OpKind kind) {
   using enum OpKind;
   return kind == merge || kind == copy || kind == cast || kind == add || kind == maximum || kind == fill ||
-         kind == row_dot;
+         kind == row_dot || kind == sink_gradient;
 }
 
 bool ElementwiseSpec::says(OpKind kind) const {

@@ -19,8 +19,7 @@ std::string_view library_name(const Plan& plan, const Hardware& hardware, OpKind
       std::any_of(hardware.kernels.begin(), hardware.kernels.end(), [&](const KernelTable& table) {
         return table.kind == kind && table.dtype == plan.scenario.problem.dtype;
       });
-  if (!timed || plan.scenario.problem.attention == Attention::dynamic_mask || !takes_library(hardware, kind))
-    return {};
+  if (!timed || plan.scenario.problem.changes_logits() || !takes_library(hardware, kind)) return {};
   const std::string& library = hardware.kernels_of;
   return interned(std::string(name(kind)) + " " + (library.empty() ? "some library" : library));
 }
@@ -36,7 +35,7 @@ void name_kernel_variants(const Plan& plan, const Hardware& hardware, Timeline& 
   timeline.variants.clear();
   timeline.fall_backs.clear();
   for (const RankPlan& rank : plan.ranks) {
-    const CallConverter calls(rank, nominal, plan.scenario.problem.slopes);
+    const CallConverter calls(rank, nominal, ProblemNumbers(plan.scenario.problem));
     std::vector<std::string_view>& names = timeline.variants.emplace_back(rank.operations.size());
     std::vector<std::string_view>& reasons = timeline.fall_backs.emplace_back();
     for (std::size_t i = 0; i < rank.operations.size(); ++i) {
@@ -70,7 +69,7 @@ void find_kernel_variants(const Plan& plan, const Hardware& hardware) try {
   const std::int64_t reserved = reserved_sms(plan.scenario.schedule, hardware.gpu.sms);
   AttentionVariants attention(hardware, true);
   for (const RankPlan& rank : plan.ranks) {
-    const CallConverter calls(rank, plan.scenario.problem.dtype, plan.scenario.problem.slopes);
+    const CallConverter calls(rank, plan.scenario.problem.dtype, ProblemNumbers(plan.scenario.problem));
     for (const Operation& op : rank.operations)
       if (has_square_points(op.kind)) (void)attention.of(calls, op, reserved);
   }

@@ -18,7 +18,7 @@ inline Digest known_by(const CallConverter& calls, const Operation& op) {
   Digest key;
   key.add({static_cast<std::int64_t>(calls.id()), static_cast<std::int64_t>(op.kind), op.reads.first,
            op.reads.count, op.writes.first, op.writes.count, op.segments.first, op.segments.count,
-           op.columns.first, op.columns.count, op.head_begin, op.head_end,
+           op.columns.first, op.columns.count, static_cast<std::int64_t>(op.bias), op.head_begin, op.head_end,
            std::bit_cast<std::int64_t>(op.value), std::bit_cast<std::int64_t>(op.softcap)});
   return key;
 }

@@ -163,6 +163,7 @@ void Builder::attach_segments(Operation& op, const std::vector<Segment>& segment
   op.head_end = static_cast<std::int32_t>(q.problem_heads().end);
   op.value = problem().scale;
   op.softcap = problem().softcap;
+  if (problem().places_bias()) op.bias = problem().bias;
   op.flops = known.pairs * (op.head_end - op.head_begin) *
              flops_per_pair(op.kind, problem().head_size, problem().value_size);
 }
@@ -188,11 +189,18 @@ void Builder::attend(Lane lane, const Attend& a) {
     const auto key = [&](const Box& box) { return box.of_problem(g); };
     const PairMask m = a.mask.of_heads(h, g);
     using enum Operand;
-    Operation& op = emit_named(
-        lane, OpKind::attend, {{q, query(a.q)}, {k, key(a.k)}, {v, key(a.v)}, {bias, m.bias}, {keep, m.keep}},
-        {{out, query(a.out), a.mode},
-         {lse, query(a.lse), a.mode},
-         {max_logit, a.max_logit.given() ? query(a.max_logit) : Box(), WriteMode::max}});
+    Operation& op =
+        emit_named(lane, OpKind::attend,
+                   {{q, query(a.q)},
+                    {k, key(a.k)},
+                    {v, key(a.v)},
+                    {bias, m.bias},
+                    {keep, m.keep},
+                    {bias_table, m.table},
+                    {sink, a.sink.given() ? query(a.sink) : Box()}},
+                   {{out, query(a.out), a.mode},
+                    {lse, query(a.lse), a.mode},
+                    {max_logit, a.max_logit.given() ? query(a.max_logit) : Box(), WriteMode::max}});
     op.columns = intern_ranges(m.columns);
     attach_segments(op, a.segments, query(a.q));
   }
@@ -219,7 +227,8 @@ void Builder::attend_backward(Lane lane, const AttendBackward& a) {
                     {delta, computes_delta ? Box() : query(a.delta)},
                     {out, computes_delta ? query(a.out) : Box()},
                     {bias, m.bias},
-                    {keep, m.keep}},
+                    {keep, m.keep},
+                    {bias_table, m.table}},
                    {{dq, query(a.dq), a.dq_mode},
                     {dk, rounds ? sums.columns(0, D) : key(a.dk), a.dk_mode},
                     {dv, rounds ? sums.columns(D, D + problem().value_size) : key(a.dv), a.dk_mode},
@@ -227,6 +236,7 @@ void Builder::attend_backward(Lane lane, const AttendBackward& a) {
                     {rounded_dv, rounds ? key(a.dv) : Box()},
                     {delta, computes_delta ? query(a.delta) : Box()},
                     {dbias, m.dbias, m.dbias_mode},
+                    {dbias_table, m.dtable, WriteMode::add},
                     {rounded_dq, rounds_dq ? query(a.rounded_dq) : Box()}});
     op.columns = intern_ranges(m.columns);
     attach_segments(op, a.segments, query(a.q));
@@ -235,6 +245,10 @@ void Builder::attend_backward(Lane lane, const AttendBackward& a) {
 
 void Builder::row_dot(Lane lane, const Box& dout, const Box& out, const Box& delta) {
   emit(lane, OpKind::row_dot, {dout, out}, {{delta, WriteMode::store}});
+}
+
+void Builder::sink_gradient(Lane lane, const Box& sink, const Box& lse, const Box& delta, const Box& dsink) {
+  emit(lane, OpKind::sink_gradient, {sink, lse, delta}, {{dsink, WriteMode::store}});
 }
 
 void Builder::merge(Lane lane, const Box& part_out, const Box& part_lse, const Box& out, const Box& lse) {
@@ -282,7 +296,7 @@ Box Builder::dkv_sums(Lane lane, const Box& dk, std::int64_t query_heads, WriteM
   const HeadRange heads = dk.problem_heads();
   const std::int64_t rows = declared(dk).rows;
   const bool rounds = mode == WriteMode::store && declared(dk).role == Role::nominal && has_wide() &&
-                      wide_accumulator(scenario_.schedule) && p.attention == Attention::softmax;
+                      wide_accumulator(scenario_.schedule) && p.has_plain_logits();
   const bool empty = dk.row_list().empty();  // a tile that sees no keys
   const bool sums = query_heads > heads.count() && defaults::tiles_sum_dkv(rows * heads.count());
   if (!rounds || empty || !sums) return {};

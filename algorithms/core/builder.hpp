@@ -121,18 +121,22 @@ class Builder {
   // where the query heads begin or end inside the group that shares a key head: that part of a group is an
   // operation of its own.
 
-  // Bias, keep and dbias of dynamic mask attention, each absent where the problem does not have it. With
-  // `columns` they have a value for every pair: the rows and heads of the q box, and of each row the columns
-  // that belong to the rows of the k box. Without, they have one for every key: the rows and heads of the k
-  // box.
+  // Stored bias, its gradient and keep, each absent where the problem does not have it. With `columns` they
+  // have a value for every pair: the rows and heads of the q box, and of each row the columns that belong to
+  // the rows of the k box. Without, they have one for every key: the rows and heads of the k box. Of a bias
+  // of positions the columns are the positions of the rows of the k box, then of the q box; the table and its
+  // gradient, to which the call adds, are of all query heads.
   struct PairMask {
     Box bias, keep, dbias;
     WriteMode dbias_mode = WriteMode::store;
     std::vector<RowRange> columns;
+    Box table = {}, dtable = {};
     PairMask of_heads(HeadRange queries, HeadRange keys) const {
       PairMask some = *this;
       for (Box* box : {&some.bias, &some.keep, &some.dbias})
         if (box->given()) *box = box->of_problem(columns.empty() ? keys : queries);
+      for (Box* box : {&some.table, &some.dtable})
+        if (box->given()) *box = box->of_problem(queries);
       return some;
     }
   };
@@ -143,6 +147,7 @@ class Builder {
     // Each query head's largest logit is raised to that of this call (algorithms/softmax/max_logit.hpp).
     Box max_logit = {};
     PairMask mask = {};
+    Box sink = {};  // of all query heads: each row's counts in one call
   };
   void attend(Lane, const Attend&);
   // dk_mode is that of dv as well.
@@ -161,6 +166,8 @@ class Builder {
 
   // ---- Operations on rows.
   void row_dot(Lane, const Box& dout, const Box& out, const Box& delta);  // delta = rowsum(dout * out)
+  // dsink = -sum over the rows of exp(sink - lse) delta, of final lse and delta.
+  void sink_gradient(Lane, const Box& sink, const Box& lse, const Box& delta, const Box& dsink);
   // Merges a partial result, normalised by its own lse, into another one and its lse.
   void merge(Lane, const Box& part_out, const Box& part_lse, const Box& out, const Box& lse);
   // The two steps of a merge that is deferred: first the lse of all partial results is summed up, then each

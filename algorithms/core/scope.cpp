@@ -61,17 +61,28 @@ Box values(const Builder& b, const Box& kv) {
   return kv.columns(b.problem().head_size, b.problem().head_size + b.problem().value_size);
 }
 
+Box behind_keys(const Builder& b, const Box& kv) {
+  return kv.columns(b.problem().head_size, b.declared(kv).width);
+}
+
 Box bias_gradients(const Builder& b, const Box& dkv) {
   const std::int64_t behind = b.problem().head_size + b.problem().value_size;
   return dkv.columns(behind, behind + 1);
 }
 
 Builder::PairMask pair_mask(const Builder& b, const Box& kv, const Box& dkv, WriteMode dkv_mode,
-                            const PairBoxes& pairs, std::span<const TokenRun> key_runs,
-                            const Rows& key_rows) {
+                            const PairBoxes& pairs, const RowsOfRuns& queries, const RowsOfRuns& keys) {
   const Problem& p = b.problem();
   if (p.bias == BiasForm::full)
-    return {pairs.bias, pairs.keep, pairs.dbias, pairs.dbias_mode, key_columns(key_runs, key_rows)};
+    return {pairs.bias, pairs.keep, pairs.dbias, pairs.dbias_mode, positions(keys.runs, keys.rows)};
+  if (p.places_bias()) {
+    Builder::PairMask mask;
+    mask.columns = positions(keys.runs, keys.rows);
+    const std::vector<RowRange> of_queries = positions(queries.runs, queries.rows);
+    mask.columns.insert(mask.columns.end(), of_queries.begin(), of_queries.end());
+    mask.table = pairs.table, mask.dtable = pairs.dtable;
+    return mask;
+  }
   Builder::PairMask mask;
   if (p.bias == BiasForm::none) return mask;
   const std::int64_t behind = p.head_size + p.value_size;

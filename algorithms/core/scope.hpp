@@ -36,7 +36,7 @@ class Scope {
   Box query_buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t rows,
                    std::int64_t width) const;
   // K and V: [slots, rows, key heads, D + E], K in front. In a whole group a slot is one message and two
-  // contiguous tensors. What dynamic mask attention has for each key lies behind V (Problem::key_columns).
+  // contiguous tensors. What a bias of keys has for each key lies behind V (Problem::key_columns).
   Box kv_buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t rows) const;
   // A buffer of the gradients of K and V in the same form, of all key heads or of some.
   Box dkv_buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t rows) const;
@@ -48,19 +48,26 @@ class Scope {
 
 Box keys(const Builder&, const Box& kv);
 Box values(const Builder&, const Box& kv);
+Box behind_keys(const Builder&, const Box& kv);  // V, with what lies behind it
 
 // The biases' column behind the gradients of V.
 Box bias_gradients(const Builder&, const Box& dkv);
 
-// Bias, keep and dbias of a tile of dynamic mask attention. Where they are of keys: columns of the rows `kv`
-// of K and V, and of `dkv`, their gradients, to be written as these are. Where they are of pairs: `pairs`, in
-// the tile's query rows, and the columns of the key rows, which are some of those runs. What does not exist
-// is not given.
+// Bias, keep and dbias of a tile. Where they are of keys: columns of the rows `kv` of K and V, and of `dkv`,
+// their gradients, to be written as these are. Where they are of pairs: `pairs`, in the tile's query rows,
+// and the columns of the key rows, which are some of those runs. Of a bias of positions those of the tile's
+// rows, and the table with its gradient. What does not exist is not given.
 struct PairBoxes {
   Box bias, keep, dbias;
   WriteMode dbias_mode = WriteMode::store;
+  Box table = {}, dtable = {};
+};
+// Rows of a member, which are some of its runs.
+struct RowsOfRuns {
+  std::span<const TokenRun> runs;
+  const Rows& rows;
 };
 Builder::PairMask pair_mask(const Builder&, const Box& kv, const Box& dkv, WriteMode dkv_mode,
-                            const PairBoxes& pairs, std::span<const TokenRun> key_runs, const Rows& key_rows);
+                            const PairBoxes& pairs, const RowsOfRuns& queries, const RowsOfRuns& keys);
 
 }  // namespace cplab

@@ -346,11 +346,11 @@ bool any_live(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs
                   [&](const TokenRun& q, const TokenRun& k) { return !band_between(q, k, visible).empty(); });
 }
 
-// Rows that are no tokens are in no segment: any column does.
-std::vector<RowRange> key_columns(std::span<const TokenRun> k, const Rows& k_rows) {
+// Rows that are no tokens are in no segment: any position does.
+std::vector<RowRange> positions(std::span<const TokenRun> runs, const Rows& rows) {
   std::vector<RowRange> columns;
-  for (const RowRange& range : k_rows.ranges()) {
-    for (const TokenRun& run : k) {
+  for (const RowRange& range : rows.ranges()) {
+    for (const TokenRun& run : runs) {
       const std::int64_t first = std::max(range.begin, run.row) - run.row;
       const std::int64_t end = std::min(range.begin + range.count, run.row + run.rows) - run.row;
       const std::int64_t valid = std::min(end, run.valid);

@@ -29,8 +29,9 @@ Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, Window v
 // Those rows of the runs, which are of consecutive rows, that lie in `rows`, as runs.
 std::vector<TokenRun> runs_within(std::span<const TokenRun>, const Rows& rows);
 
-// Which columns these key rows have, in their order, of a bias with a column for each key of a sequence.
-std::vector<RowRange> key_columns(std::span<const TokenRun> k, const Rows& k_rows);
+// The positions of these rows in their sequences, in their order: of key rows also the columns that they have
+// of a bias with a column for each key of a sequence.
+std::vector<RowRange> positions(std::span<const TokenRun>, const Rows& rows);
 
 // The key rows of the tile of live rows, without its segments; and whether there are any.
 Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);

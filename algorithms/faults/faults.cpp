@@ -91,6 +91,13 @@ std::span<const Fault> faults() {
       {"communicator-order", mutation,
        "operations of two groups, in one order on some ranks, in the other on others (NCCL waits for ever)",
        "faults/hierarchical.toml", both, expect(order, 0, "0/backward/2"), communicator_order},
+      {"sink-on-every-tile", mutation,
+       "every tile counts the sink, not one for each row: a kernel with sinks called as without context "
+       "parallelism (TE: sinks with a2a alone)",
+       "faults/sink.toml", both, expect(coverage, 0, "0/forward/6"), sink_on_every_tile},
+      {"sink-gradient-of-rank", mutation,
+       "the gradient of the sinks stays that of a rank's own queries: nobody sums it over the group",
+       "faults/sink.toml", both, expect(coverage, 0), sink_gradient_of_rank},
       {"naive-merge", substitute,
        "lse = a + log(1 + exp(b - a)) overflows for b - a > 88 in fp32 (EasyContext#14)",
        "faults/large-logits.toml", cpu, expect(numerics), nullptr},

@@ -44,6 +44,9 @@ void window_one_shift(Plan&);
 void replicated_double_count(Plan&);
 void hierarchical_level_missing(Plan&);
 void communicator_order(Plan&);
+// faults_logits.cpp
+void sink_on_every_tile(Plan&);
+void sink_gradient_of_rank(Plan&);
 // faults_scan.cpp
 void suffix_shift_left(Plan&);
 void published_down_sweep(Plan&);

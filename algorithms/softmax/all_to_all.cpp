@@ -18,22 +18,23 @@ class Local final : public SoftmaxAlgorithm {
   void forward(const Forward& f) override {
     s.b.attend(compute_lane,
                {f.q, keys(s.b, f.kv), values(s.b, f.kv), f.out, f.lse, tile.segments, WriteMode::store,
-                f.max_logit->of(compute_lane), mask(f.kv, {}, {f.bias, f.keep, {}})});
+                f.max_logit->of(compute_lane),
+                mask(f.kv, {}, {.bias = f.bias, .keep = f.keep, .dbias = {}, .table = f.table}), f.sink});
   }
 
   void backward(const Backward& g) override {
     const Box out = delta_by_first_tile(s.b, g, true);
-    s.b.attend_backward(compute_lane,
-                        {g.q, keys(s.b, g.kv), values(s.b, g.kv), g.dout, g.lse, g.delta, g.dq,
-                         keys(s.b, g.dkv), values(s.b, g.dkv), tile.segments, WriteMode::store,
-                         WriteMode::store, mask(g.kv, g.dkv, {g.bias, g.keep, g.dbias}), out, g.rounded_dq});
+    s.b.attend_backward(compute_lane, {g.q, keys(s.b, g.kv), values(s.b, g.kv), g.dout, g.lse, g.delta, g.dq,
+                                       keys(s.b, g.dkv), values(s.b, g.dkv), tile.segments, WriteMode::store,
+                                       WriteMode::store, mask(g.kv, g.dkv, pairs_of(g)), out, g.rounded_dq});
   }
 
   bool stores_dq_once() const override { return true; }
 
  private:
   Builder::PairMask mask(const Box& kv, const Box& dkv, const PairBoxes& pairs) const {
-    return pair_mask(s.b, kv, dkv, WriteMode::store, pairs, s.keys[0].runs, tile.k_rows);
+    return pair_mask(s.b, kv, dkv, WriteMode::store, pairs, {s.tokens[0].runs, tile.q_rows},
+                     {s.keys[0].runs, tile.k_rows});
   }
 
   const Scope& s;

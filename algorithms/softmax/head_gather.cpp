@@ -42,7 +42,7 @@ std::vector<Transfer> HeadGather::gathers(int stride, const Box& kv, const Box& 
     return transfers;
   }
   add("k", cplab::keys(s_.b, own), cplab::keys(s_.b, into));
-  add("v", values(s_.b, own), values(s_.b, into));
+  add("v", behind_keys(s_.b, own), behind_keys(s_.b, into));
   return transfers;
 }
 
@@ -82,7 +82,13 @@ PairBoxes HeadGather::pairs(int stride, const PairBoxes& of_rank, const Tile& t)
   if (of_rank.bias.given()) boxes.bias = queries(stride, of_rank.bias, t);
   if (of_rank.keep.given()) boxes.keep = queries(stride, of_rank.keep, t);
   if (of_rank.dbias.given()) boxes.dbias = queries(stride, of_rank.dbias, t);
+  boxes.table = of_rank.table, boxes.dtable = of_rank.dtable;
   return boxes;
+}
+
+Builder::PairMask HeadGather::mask(const Box& kv, const Box& dkv, WriteMode mode, const PairBoxes& boxes,
+                                   const Tile& t) const {
+  return pair_mask(s_.b, kv, dkv, mode, boxes, {s_.tokens[s_.place()].runs, t.q_rows}, {runs(), t.k_rows});
 }
 
 void HeadGather::attend(Lane lane, int stride, const Forward& f, const Box& held, const Tile& t) const {
@@ -90,8 +96,9 @@ void HeadGather::attend(Lane lane, int stride, const Forward& f, const Box& held
   s_.b.attend(
       lane, {queries(stride, f.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(stride, f.out, t),
              queries(stride, f.lse, t), t.segments, WriteMode::store, f.max_logit->of(lane),
-             pair_mask(s_.b, rows, {}, WriteMode::store, pairs(stride, {f.bias, f.keep, {}}, t), runs(),
-                       t.k_rows)});
+             mask(rows, {}, WriteMode::store,
+                  pairs(stride, {.bias = f.bias, .keep = f.keep, .dbias = {}, .table = f.table}, t), t),
+             f.sink});
 }
 
 void HeadGather::attend_backward(Lane lane, int stride, Backward& g, const Box& held, const Box& sums,
@@ -100,11 +107,11 @@ void HeadGather::attend_backward(Lane lane, int stride, Backward& g, const Box& 
   const Box rows = held.rows(t.k_rows), into = sums.rows(t.k_rows);
   const auto if_given = [&](const Box& box) { return box.given() ? queries(stride, box, t) : Box(); };
   s_.b.attend_backward(
-      lane, {queries(stride, g.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(stride, g.dout, t),
-             queries(stride, g.lse, t), queries(stride, g.delta, t), queries(stride, g.dq, t),
-             cplab::keys(s_.b, into), values(s_.b, into), t.segments, WriteMode::store, mode,
-             pair_mask(s_.b, rows, into, mode, pairs(stride, {g.bias, g.keep, g.dbias}, t), runs(), t.k_rows),
-             if_given(g.out), if_given(g.rounded_dq)});
+      lane,
+      {queries(stride, g.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(stride, g.dout, t),
+       queries(stride, g.lse, t), queries(stride, g.delta, t), queries(stride, g.dq, t),
+       cplab::keys(s_.b, into), values(s_.b, into), t.segments, WriteMode::store, mode,
+       mask(rows, into, mode, pairs(stride, pairs_of(g), t), t), if_given(g.out), if_given(g.rounded_dq)});
   g.out = Box();
 }
 

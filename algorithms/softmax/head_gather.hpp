@@ -64,6 +64,7 @@ class HeadGather {
  private:
   Box queries(int stride, const Box&, const Tile&) const;
   PairBoxes pairs(int stride, const PairBoxes& of_rank, const Tile&) const;
+  Builder::PairMask mask(const Box& kv, const Box& dkv, WriteMode, const PairBoxes&, const Tile&) const;
   std::vector<Transfer> gathers(int stride, const Box& kv, const Box& into, bool apart) const;
 
   const Scope& s_;

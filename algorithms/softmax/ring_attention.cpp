@@ -42,7 +42,7 @@ void RingAttention::exchange() {
 
 void RingAttention::begin_forward(const Forward& f) {
   work = forward_tiles();
-  sum.emplace(s, o.sum, f.out, f.lse, query_rows(work));
+  sum.emplace(s, o.sum, f.out, f.lse, query_rows(work), f.sink);
   there.one_chain() ? place_forward(f.kv) : place_forward_of_tree(f.kv);
 }
 
@@ -149,7 +149,8 @@ void RingAttention::attend(const Forward& f, const TileOfVisit& of) {
   const Box part = inputs->keys(lane, "kv_tile", kv_there[static_cast<std::size_t>(of.visit)], t);
   const Box max_logit = f.max_logit->of(lane), q = inputs->queries(lane, "q_tile", f.q, t);
   sum->attend(lane, q, keys(b, part), values(b, part), t.q_rows, t.segments, max_logit,
-              mask_of(lane, there.owner(of.visit), t, part, {f.bias, f.keep, {}}));
+              mask_of(lane, there.owner(of.visit), t, part,
+                      {.bias = f.bias, .keep = f.keep, .dbias = {}, .table = f.table}));
 }
 
 Rows RingAttention::part_of(int owner, std::int64_t part) const {
@@ -307,7 +308,7 @@ void RingAttention::differentiate(const Backward& g, int v, const Box& dkv_sum) 
                                   dq_touch.touch(b, lane, g.dq, t.q_rows)};
   of_tile.out = out_for_delta(t);
   if (g.rounded_dq.given()) of_tile.rounded_dq = g.rounded_dq.rows(t.q_rows);
-  of_tile.mask = mask_of(lane, back.owner(v), t, part, {g.bias, g.keep, g.dbias});
+  of_tile.mask = mask_of(lane, back.owner(v), t, part, pairs_of(g));
   if (b.problem().bias == BiasForm::keys) of_tile.mask.dbias = bias_gradients(b, first);
   if (v == 0)
     b.attend_backward(lane, of_tile);
@@ -349,8 +350,9 @@ void RingAttention::differentiate_in_parts(const Tile& t, Builder::AttendBackwar
 // to, the first tile of a row defines all of its columns.
 Builder::PairMask RingAttention::mask_of(Lane lane, int owner, const Tile& t, const Box& part,
                                          const PairBoxes& of_rank) {
-  if (b.problem().attention != Attention::dynamic_mask) return {};
+  if (b.problem().has_plain_logits()) return {};
   PairBoxes pairs;
+  pairs.table = of_rank.table, pairs.dtable = of_rank.dtable;
   // Biases are read as views in any case: a copy would be as large as what it spares.
   if (of_rank.bias.given()) pairs.bias = of_rank.bias.rows(t.q_rows);
   if (of_rank.keep.given()) pairs.keep = of_rank.keep.rows(t.q_rows);
@@ -358,7 +360,8 @@ Builder::PairMask RingAttention::mask_of(Lane lane, int owner, const Tile& t, co
     pairs.dbias = of_rank.dbias.rows(t.q_rows);
     pairs.dbias_mode = dbias_touch.touch(b, lane, of_rank.dbias, t.q_rows);
   }
-  return pair_mask(b, part, {}, WriteMode::store, pairs, s.keys[owner].runs, t.k_rows);
+  return pair_mask(b, part, {}, WriteMode::store, pairs, {s.tokens[s.place()].runs, t.q_rows},
+                   {s.keys[owner].runs, t.k_rows});
 }
 
 // ---- The backward in which attention kernels add to the sums of dK and dV that have come: no tile of
@@ -434,7 +437,7 @@ void RingAttention::differentiate_rows(const Backward& g, int visit, const Rows&
     if (store) b.fill(lane, dkv, 0);
     return;
   }
-  Builder::PairMask mask = mask_of(lane, back.owner(visit), t, kv, {g.bias, g.keep, g.dbias});
+  Builder::PairMask mask = mask_of(lane, back.owner(visit), t, kv, pairs_of(g));
   if (b.problem().bias == BiasForm::keys) mask.dbias = bias_gradients(b, dkv), mask.dbias_mode = mode;
   b.attend_backward(
       lane, {g.q.rows(t.q_rows), keys(b, kv), values(b, kv), g.dout.rows(t.q_rows), g.lse.rows(t.q_rows),

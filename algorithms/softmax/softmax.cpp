@@ -42,6 +42,11 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
     f.bias = queries("bias", input, p.pair_columns());
     if (p.keep != Keep::none) f.keep = queries("keep", input, p.pair_columns());
   }
+  const auto parameter = [&](std::string_view name, Category category, std::int64_t width) {
+    return b.buffer({name, Role::wide, category, 1, 1, p.heads, width});
+  };
+  if (p.sink) f.sink = parameter("sink", input, 1);
+  if (p.bias == BiasForm::buckets) f.table = parameter("bias_table", input, p.buckets);
   MaxLogit max_logit(b);
   f.max_logit = &max_logit;
   algorithm.forward(f);
@@ -58,15 +63,29 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   g.bias = f.bias;
   g.keep = f.keep;
   if (f.bias.given()) g.dbias = queries("dbias", output, p.pair_columns());
+  g.table = f.table;
+  if (f.table.given()) g.dtable = parameter("dbias_table", output, p.buckets);
   g.dkv = s.dkv_buffer("dkv", Role::nominal, output, 1, s.rows);
   g.out = f.out;
+  if (g.dtable.given()) b.fill(compute_lane, g.dtable, 0);
   algorithm.backward(g);
+  // Gradients of parameters: this rank's rows, then all of the group's.
+  const auto sum_over_ranks = [&](const Box& gradient) {
+    if (s.P() > 1)
+      b.all_reduce(algorithm.comm(), transport_of(b.scenario().schedule), s.team, Reduction::sum, gradient,
+                   gradient);
+  };
+  if (f.sink.given()) {
+    const Box dsink = parameter("dsink", output, 1);
+    b.sink_gradient(compute_lane, f.sink, g.lse, g.delta, dsink);
+    sum_over_ranks(dsink);
+  }
+  if (g.dtable.given()) sum_over_ranks(g.dtable);
 }
 
 Box delta_by_first_tile(Builder& b, const Backward& g, bool first_has_all) {
   if (!g.out.given()) return {};
-  const bool with_tile =
-      !b.scenario().schedule.is_word("row_dot", "apart") && b.problem().attention == Attention::softmax;
+  const bool with_tile = !b.scenario().schedule.is_word("row_dot", "apart") && b.problem().has_plain_logits();
   if (first_has_all && with_tile) return g.out;
   b.row_dot(compute_lane, g.dout, g.out, g.delta);
   return {};
@@ -76,7 +95,7 @@ void WithQuerySum::backward(const Backward& g) {
   Builder& b = s_.b;
   const bool wide = wide_accumulator(b.scenario().schedule) && b.has_wide();
   if (!wide) return inner_.backward(g);
-  const bool by_tiles = b.problem().attention == Attention::softmax && inner_.stores_dq_once() &&
+  const bool by_tiles = b.problem().has_plain_logits() && inner_.stores_dq_once() &&
                         defaults::tiles_round_dq(std::ranges::max(b.problem().lengths));
   Backward inner = g;
   inner.dq = s_.query_buffer("dq_sum", Role::wide, Category::working, 1, s_.rows, b.problem().head_size);

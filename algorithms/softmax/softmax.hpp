@@ -12,7 +12,8 @@ namespace cplab {
 struct Forward {
   Box q, kv, out, lse;
   MaxLogit* max_logit = nullptr;  // of all heads
-  Box bias = {}, keep = {};       // of dynamic mask attention where they are of pairs: [rows, heads, columns]
+  Box bias = {}, keep = {};       // where they are of pairs: [rows, heads, columns]
+  Box sink = {}, table = {};      // parameters, of all query heads of the problem
 };
 // delta = rowsum(dout * out), as lse. Where `out` is given it has yet to be computed from it: an algorithm's
 // backward begins with delta_by_first_tile(). Where `rounded_dq` is given, each tile stores its rows of dq
@@ -20,8 +21,13 @@ struct Forward {
 struct Backward {
   Box q, kv, lse, dout, delta, dq, dkv;
   Box bias = {}, keep = {}, dbias = {};
+  Box table = {}, dtable = {};
   Box out = {}, rounded_dq = {};
 };
+
+inline PairBoxes pairs_of(const Backward& g) {
+  return {g.bias, g.keep, g.dbias, WriteMode::store, g.table, g.dtable};
+}
 
 // The lane of everything that computes, unless an algorithm has more of them; and of communication.
 inline constexpr Lane compute_lane{LaneKind::compute, 0};

@@ -6,8 +6,8 @@
 namespace cplab {
 
 SoftmaxSum::SoftmaxSum(const Scope& s, SoftmaxSumOptions options, const Box& out, const Box& lse,
-                       const std::vector<std::int64_t>& tile_rows)
-    : b_(s.b), options_(options), out_(out), lse_(lse), sum_(out) {
+                       const std::vector<std::int64_t>& tile_rows, const Box& sink)
+    : b_(s.b), options_(options), out_(out), lse_(lse), sum_(out), sink_(sink) {
   const bool deferred = options.merge == MergeKind::deferred;
   const std::int64_t E = b_.problem().value_size;
   wide_ = options.wide && b_.has_wide() && (tile_rows.size() > 1 || deferred);
@@ -37,9 +37,11 @@ bool SoftmaxSum::goes_straight() const {
 void SoftmaxSum::attend(Lane lane, const Box& q, const Box& k, const Box& v, const Rows& rows,
                         const std::vector<Segment>& segments, const Box& max_logit,
                         const Builder::PairMask& mask) {
+  const Box sink = tiles_ == 0 ? sink_ : Box();
   if (goes_straight()) {
     const WriteMode mode = tiles_++ == 0 ? WriteMode::store : WriteMode::merge;
-    return b_.attend(lane, {q, k, v, sum_.rows(rows), lse_.rows(rows), segments, mode, max_logit, mask});
+    return b_.attend(lane,
+                     {q, k, v, sum_.rows(rows), lse_.rows(rows), segments, mode, max_logit, mask, sink});
   }
   const std::int64_t n = rows.count(), slot = static_cast<std::int64_t>(kept_.size()) % slots_;
   const bool all = options_.slots == SoftmaxSumOptions::all;
@@ -49,7 +51,7 @@ void SoftmaxSum::attend(Lane lane, const Box& q, const Box& k, const Box& v, con
   // because the next tile overwrites the slot.
   const bool early = !all && slots_ == 1, waiting = !kept_.empty();
   if (waiting && early) fold(kept_.back(), kept_.size() == 1);
-  b_.attend(lane, {q, k, v, part.out, part.lse, segments, WriteMode::store, max_logit, mask});
+  b_.attend(lane, {q, k, v, part.out, part.lse, segments, WriteMode::store, max_logit, mask, sink});
   if (waiting && !early) fold(kept_.back(), kept_.size() == 1);
   rows_kept_ += n;
   ++tiles_;

@@ -25,9 +25,10 @@ struct SoftmaxSumOptions {
 // Sums tiles of the scope's queries into out [rows, heads, E] and lse [rows, heads, 1].
 class SoftmaxSum {
  public:
-  // `tile_rows`: number of query rows of every tile to come, in order; the first tile covers all rows.
+  // `tile_rows`: number of query rows of every tile to come, in order; the first tile covers all rows, and
+  // each of them sees a key there: the sink, where there is one, counts in that tile.
   SoftmaxSum(const Scope&, SoftmaxSumOptions, const Box& out, const Box& lse,
-             const std::vector<std::int64_t>& tile_rows);
+             const std::vector<std::int64_t>& tile_rows, const Box& sink = {});
   // Emits one tile; q, k, v are its operands, `rows` the local rows that q holds; max_logit and mask as in
   // Builder.
   void attend(Lane, const Box& q, const Box& k, const Box& v, const Rows& rows, const std::vector<Segment>&,
@@ -48,7 +49,7 @@ class SoftmaxSum {
 
   Builder& b_;
   SoftmaxSumOptions options_;
-  Box out_, lse_, sum_;
+  Box out_, lse_, sum_, sink_;
   bool wide_ = false;
   Box out_parts_, lse_parts_;
   std::int64_t slots_ = 0;

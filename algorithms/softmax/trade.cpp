@@ -42,11 +42,12 @@ void Trade::forward(const Forward& f) {
   pairs("bias", f.bias, traded_.bias);
   pairs("keep", f.keep, traded_.keep);
   if (o_.one_by_one)
-    run({transfer(false, {q}), transfer(false, {{"k", &keys_, keys(b_, f.kv), keys(b_, traded_.kv)}}),
-         transfer(false, {{"v", &keys_, values(b_, f.kv), values(b_, traded_.kv)}})});
+    run({transfer(false, of_queries), transfer(false, {{"k", &keys_, keys(b_, f.kv), keys(b_, traded_.kv)}}),
+         transfer(false, {{"v", &keys_, behind_keys(b_, f.kv), behind_keys(b_, traded_.kv)}})});
   else
     run({transfer(false, of_queries), transfer(false, {{"kv", &keys_, f.kv, traded_.kv}})});
   traded_.max_logit = f.max_logit;
+  traded_.sink = f.sink, traded_.table = f.table;
   inner_.forward(traded_);
   transfer(true, {{"out", &queries_, traded_.out, f.out}, {"lse", &queries_, traded_.lse, f.lse}})
       .all(compute_lane, comm_lane);
@@ -72,6 +73,7 @@ void Trade::backward(const Backward& g) {
   const Role wire = keys_.replicates() && b_.has_wide() ? o_.gradient_wire : Role::nominal;
   t.bias = traded_.bias;
   t.keep = traded_.keep;
+  t.table = g.table, t.dtable = g.dtable;
   if (g.dbias.given()) t.dbias = queries("dbias_traded", p.pair_columns());
   t.dkv = s_.dkv_buffer("dkv_traded", wire, Category::working, 1, s_.rows);
   inner_.backward(t);
@@ -79,8 +81,8 @@ void Trade::backward(const Backward& g) {
   std::vector<TransferTensor> of_queries{dq};
   if (g.dbias.given()) of_queries.push_back({"dbias", &queries_, t.dbias, g.dbias});
   if (o_.one_by_one)
-    run({transfer(true, {dq}), transfer(true, {{"dk", &keys_, keys(b_, t.dkv), keys(b_, g.dkv)}}),
-         transfer(true, {{"dv", &keys_, values(b_, t.dkv), values(b_, g.dkv)}})});
+    run({transfer(true, of_queries), transfer(true, {{"dk", &keys_, keys(b_, t.dkv), keys(b_, g.dkv)}}),
+         transfer(true, {{"dv", &keys_, behind_keys(b_, t.dkv), behind_keys(b_, g.dkv)}})});
   else
     run({transfer(true, of_queries), transfer(true, {{"dkv", &keys_, t.dkv, g.dkv}})});
 }

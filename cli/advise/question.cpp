@@ -117,7 +117,7 @@ void ask_attention(const ScenarioFile& file, Question& question) {
   AttentionKind kind;
   kind.name = "attention";
   kind.heads = p.heads, kind.kv_heads = p.kv_heads, kind.head_size = p.head_size,
-  kind.value_size = p.value_size, kind.softcap = p.softcap;
+  kind.value_size = p.value_size, kind.softcap = p.softcap, kind.sink = p.sink;
   if (p.window.left >= 0) kind.window = p.window.left + 1;
   question.model.name = "attention";
   question.model.attention = {kind};

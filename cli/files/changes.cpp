@@ -106,10 +106,10 @@ std::string hardware_option(const std::string& key, const std::string& value) {
 
 const std::vector<std::string>& legal_keys(std::string_view section) {
   static const std::map<std::string, std::vector<std::string>, std::less<>> keys{
-      {"problem",
-       {"attention",  "batch", "sequence", "lengths", "padded_lengths", "heads",   "kv_heads",  "head_size",
-        "value_size", "dtype", "format",   "mask",    "window",         "scale",   "max_logit", "slopes",
-        "transition", "bias",  "keep",     "top_k",   "block",          "softcap", "direction"}},
+      {"problem", {"attention", "batch",      "sequence",   "lengths", "padded_lengths", "heads",  "kv_heads",
+                   "head_size", "value_size", "dtype",      "format",  "mask",           "window", "scale",
+                   "max_logit", "slopes",     "transition", "bias",    "keep",           "top_k",  "block",
+                   "softcap",   "direction",  "sink",       "buckets", "max_distance"}},
       {"parallel", {"ranks", "replicas", "groups", "algorithm", "placement", "homes"}},
       {"simulate",
        {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine", "slow", "jitter", "seed"}},

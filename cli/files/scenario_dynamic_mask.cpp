@@ -2,9 +2,7 @@
 #include "cli/files/scenario_dynamic_mask.hpp"
 
 #include <array>
-#include <cmath>
 #include <string>
-#include <string_view>
 
 #include "cli/files/scenario_words.hpp"
 
@@ -12,30 +10,17 @@ namespace cplab {
 
 void read_dynamic_mask(const Table& table, Problem& p) {
   if (p.attention != Attention::dynamic_mask) {
-    for (const char* key : {"bias", "keep", "top_k", "block", "softcap"})
-      if (table.has(key) && std::string_view(key) == "softcap" && p.attention == Attention::softmax)
-        table.fail(key,
-                   "attention = \"softmax\" has none; attention = \"dynamic_mask\" with bias = \"none\" and "
-                   "keep = \"none\" (both are its defaults) is the same attention with a softcap");
-      else if (table.has(key))
+    for (const char* key : {"keep", "top_k", "block"})
+      if (table.has(key))
         table.fail(key, "only dynamic mask attention has it; legal with attention = \"dynamic_mask\" alone");
     return;
   }
-  if (p.max_logit)
-    table.fail("max_logit",
-               "only softmax attention gives it; legal with attention = \"dynamic_mask\": false");
-  p.bias = std::array{BiasForm::none, BiasForm::full, BiasForm::keys}.at(
-      word(table, "bias", {"none", "full", "keys"}, "none"));
   p.keep = std::array{Keep::none, Keep::top_k, Keep::relu}.at(
       word(table, "keep", {"none", "top_k", "relu"}, "none"));
   if (p.keep != Keep::none && p.bias == BiasForm::none)
     table.fail("keep",
                "keys are selected by their biases: needs bias = \"full\" or \"keys\"; legal without a "
                "bias: \"none\"");
-  if (p.bias == BiasForm::full && p.heads * p.pair_columns() > limits::pair_elements)
-    table.fail("bias", "\"full\" has heads x sequence = " + std::to_string(p.heads * p.pair_columns()) +
-                           " numbers for every query, at most " + std::to_string(limits::pair_elements) +
-                           " are legal; \"keys\" has one for each key");
   if (p.keep == Keep::top_k) {
     if (!table.has("top_k"))
       table.fail("top_k",
@@ -53,9 +38,6 @@ void read_dynamic_mask(const Table& table, Problem& p) {
                  "\"relu\"");
     p.block = in_range(table, "block", table.integer("block"), 0, limits::tokens);
   }
-  p.softcap = table.number("softcap", 0);
-  if (!(p.softcap >= 0) || !std::isfinite(p.softcap))
-    table.fail("softcap", "legal: numbers from 0 on (0: none)");
 }
 
 void note_selection(const Problem& problem, std::vector<std::string>& notes) {

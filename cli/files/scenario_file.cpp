@@ -16,6 +16,7 @@
 #include "cli/files/scenario_choices.hpp"
 #include "cli/files/scenario_dynamic_mask.hpp"
 #include "cli/files/scenario_linear.hpp"
+#include "cli/files/scenario_logits.hpp"
 #include "cli/files/scenario_words.hpp"
 #include "cli/vocabulary.hpp"
 
@@ -132,6 +133,7 @@ Problem read_problem(const Table& table) {
   problem.direction =
       std::array{Direction::forward, Direction::forward_backward, Direction::backward}.at(direction);
   read_linear(table, problem);
+  read_logits(table, problem);
   read_dynamic_mask(table, problem);
   return problem;
 }

@@ -14,14 +14,15 @@ namespace cplab {
 namespace {
 
 constexpr const char* legal_slopes =
-    "\"alibi\", a number from 0 on for all heads, or a list with one for each head (decay = exp(-slope))";
+    "\"alibi\", a number from 0 on for all heads, or a list with one for each head (decay = exp(-slope), "
+    "bias = "
+    "-slope x distance)";
 
 // What softmax and linear attention do not share.
 void refuse_other_keys(const Table& table, const Problem& p) {
   if (p.attention != Attention::linear) {
-    for (const char* key : {"slopes", "transition"})
-      if (table.has(key))
-        table.fail(key, "only linear attention has it; legal with attention = \"linear\" alone");
+    if (table.has("transition"))
+      table.fail("transition", "only linear attention has it; legal with attention = \"linear\" alone");
     return;
   }
   if (table.has("scale"))
@@ -41,6 +42,8 @@ void refuse_other_keys(const Table& table, const Problem& p) {
                                std::to_string(p.kv_heads) + "; legal: " + std::to_string(p.heads));
 }
 
+}  // namespace
+
 std::vector<double> read_slopes(const Table& table, std::int64_t heads) {
   switch (table.kind("slopes")) {
     case Table::Kind::missing: return alibi_slopes(heads);
@@ -57,8 +60,6 @@ std::vector<double> read_slopes(const Table& table, std::int64_t heads) {
     default: table.fail("slopes", std::string("legal: ") + legal_slopes);
   }
 }
-
-}  // namespace
 
 std::vector<double> alibi_slopes(std::int64_t heads) {
   const auto power_of_two = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));

@@ -40,24 +40,27 @@ struct Comparison {
   std::vector<ExpectedTensor> of_replicas;
 };
 
-// The maximum over a replica's sequences. It is off by no more than the worst of them.
-ExpectedTensor largest(const Plan& plan, const ProblemTensor& tensor, std::int64_t replica,
-                       std::int64_t replicas, const std::vector<Expected>& expected) {
-  const auto heads = static_cast<std::size_t>(token_row(plan.scenario.problem, tensor).heads);
-  const std::vector<double> zeros(heads, 0);
-  ExpectedTensor most{std::vector<double>(heads, tensor.padding), {zeros, zeros}};
-  const auto raise = [](std::vector<double>& values, const std::vector<double>& by) {
-    for (std::size_t h = 0; h < values.size(); ++h) values[h] = std::max(values[h], by[h]);
+// The maximum over a replica's sequences, which is off by no more than the worst of them; or their sum.
+ExpectedTensor over_sequences(const Plan& plan, const ProblemTensor& tensor, std::int64_t replica,
+                              std::int64_t replicas, const std::vector<Expected>& expected) {
+  const TokenRow row = token_row(plan.scenario.problem, tensor);
+  const auto count = static_cast<std::size_t>(row.heads * row.width);
+  const std::vector<double> zeros(count, 0);
+  ExpectedTensor all{std::vector<double>(count, tensor.padding), {zeros, zeros}};
+  const bool sum = tensor.over_tokens == Reduction::sum;
+  const auto take = [&](std::vector<double>& values, const std::vector<double>& by) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = sum ? values[i] + by[i] : std::max(values[i], by[i]);
   };
   for (std::int64_t b = replica; b < std::ssize(expected); b += replicas) {
     const Expected& sequence = expected[static_cast<std::size_t>(b)];
     if (sequence.empty()) continue;
     const ExpectedTensor& one = sequence.at(tensor.name);
-    raise(most.right, one.right);
-    raise(most.error.variance, one.error.variance);
-    raise(most.error.terms, one.error.terms);
+    take(all.right, one.right);
+    take(all.error.variance, one.error.variance);
+    take(all.error.terms, one.error.terms);
   }
-  return most;
+  return all;
 }
 
 // `given`: a tensor without tokens is one for all replicas.
@@ -69,7 +72,7 @@ Comparison comparison_of(const Plan& plan, const ProblemTensor& tensor, const st
     const TokenStrides strides = token_strides(tensor.axes, shape_of(p, tensor));
     for (std::int64_t r = 0; r < plan.scenario.parallel.replicas; ++r)
       c.of_replicas.push_back(
-          largest(plan, tensor, given ? 0 : r, given ? 1 : plan.scenario.parallel.replicas, expected));
+          over_sequences(plan, tensor, given ? 0 : r, given ? 1 : plan.scenario.parallel.replicas, expected));
     for (const ExpectedTensor& one : c.of_replicas) c.sequences.push_back({&one, strides});
     return c;
   }
@@ -109,8 +112,11 @@ Tensor global_tensor(const Problem& p, const Comparison& c) {
   for (const std::int64_t extent : tensor.shape) count *= static_cast<std::size_t>(extent);
   tensor.values.assign(count, c.tensor.padding);
   if (!c.tensor.per_token()) {
+    const bool sum = c.tensor.over_tokens == Reduction::sum;
     for (const ExpectedTensor& replica : c.of_replicas)
-      for (std::size_t i = 0; i < count; ++i) tensor.values[i] = std::max(tensor.values[i], replica.right[i]);
+      for (std::size_t i = 0; i < count; ++i)
+        tensor.values[i] =
+            sum ? tensor.values[i] + replica.right[i] : std::max(tensor.values[i], replica.right[i]);
     return tensor;
   }
   const TokenStrides strides = token_strides(axes_of(p, c.tensor), tensor.shape);

@@ -37,15 +37,16 @@ Expected by_name(reference::AttentionResult right, ExpectedErrors errors) {
   expected["dq"] = {std::move(right.dq), std::move(errors.dq)};
   expected["dk"] = {std::move(right.dk), std::move(errors.dk)};
   expected["dv"] = {std::move(right.dv), std::move(errors.dv)};
+  if (!right.dsink.empty()) expected["dsink"] = {std::move(right.dsink), std::move(errors.dsink)};
   expected["max_logit"] = {std::move(right.max_logit), std::move(errors.max_logit)};
   return expected;
 }
 
-Expected by_name(reference::DynamicMaskResult right, ExpectedErrors errors) {
+Expected by_name(reference::DynamicMaskResult right, ExpectedErrors errors, std::string_view of_bias) {
   std::vector<double> dbias = std::move(right.dbias);
   ExpectedError of_dbias = std::move(errors.dbias);
   Expected expected = by_name(std::move(right.attention), std::move(errors));
-  expected["dbias"] = {std::move(dbias), std::move(of_dbias)};
+  expected[std::string(of_bias)] = {std::move(dbias), std::move(of_dbias)};
   return expected;
 }
 
@@ -83,6 +84,11 @@ struct SequenceJob {
   std::span<const double> rows(std::string_view name, std::int64_t row_elements) const {
     return sequence_rows(inputs, name, first, tokens(), row_elements);
   }
+  // A parameter, which is of no token.
+  std::span<const double> all(std::string_view name) const {
+    const Tensor* tensor = inputs.find(name);
+    return tensor == nullptr ? std::span<const double>() : std::span<const double>(tensor->values);
+  }
   void stage(const char* what) const {
     if (progress)
       progress->stage(of_sequence(what, sequence, problem().lengths.size()), problem().heads, "heads");
@@ -106,36 +112,40 @@ Expected expected_softmax(const SequenceJob& job) {
   const reference::RowSample* const sample = job.sample ? &of_sample : nullptr;
   job.stage("reference");
   reference::AttentionResult right =
-      reference::dense_attention(shape, q, k, v, dout, job.after_head(), sample);
+      reference::dense_attention(shape, q, k, v, dout, job.after_head(), sample, job.all("sink"));
   job.stage("tolerances");
-  ExpectedErrors errors =
-      expected_errors(p.dtype, job.roundings, shape, q, k, v, dout, right, job.after_head(), sample);
+  ExpectedErrors errors = expected_errors(p.dtype, job.roundings, shape, q, k, v, dout, right,
+                                          job.after_head(), sample, job.all("sink"));
   return by_name(std::move(right), std::move(errors));
 }
 
-Expected expected_dynamic_mask(const SequenceJob& job) {
+Expected expected_changed(const SequenceJob& job) {
   const Problem& p = job.problem();
   const Window visible = p.visible();
-  const bool full = p.bias == BiasForm::full;
+  const bool full = p.bias == BiasForm::full, table = p.bias == BiasForm::buckets;
   reference::DynamicMaskShape shape;
   shape.attention = {job.tokens(), p.heads, p.kv_heads,   p.head_size,
                      p.value_size, p.scale, visible.left, visible.right};
   shape.form = static_cast<reference::BiasForm>(p.bias);
   shape.bias_heads = full ? p.heads : p.kv_heads;
-  shape.columns = full ? p.pair_columns() : 1;
+  shape.columns = full ? p.pair_columns() : table ? p.buckets : 1;
+  shape.sinks = job.all("sink");
+  shape.slopes = p.slopes;
+  shape.max_distance = p.max_distance;
+  shape.both_ways = visible.right != 0;
   shape.selection = {static_cast<reference::KeepRule>(p.keep), p.top_k, p.block};
   shape.softcap = p.softcap;
   if (job.tokens() == 0) return {};
   const auto q = job.rows("q", p.heads * p.head_size), k = job.rows("k", p.kv_heads * p.head_size);
   const auto v = job.rows("v", p.kv_heads * p.value_size), dout = job.rows("dout", p.heads * p.value_size);
-  const auto bias = job.rows("bias", shape.bias_heads * shape.columns);
+  const auto bias = table ? job.all("bias_table") : job.rows("bias", shape.bias_heads * shape.columns);
   job.stage("reference");
   reference::DynamicMaskResult right =
       reference::dynamic_mask_attention(shape, q, k, v, bias, dout, job.after_head());
   job.stage("tolerances");
   ExpectedErrors errors =
       expected_errors(p.dtype, job.roundings, shape, q, k, v, bias, dout, right, job.after_head());
-  return by_name(std::move(right), std::move(errors));
+  return by_name(std::move(right), std::move(errors), table ? "dbias_table" : "dbias");
 }
 
 Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>& edges) {
@@ -167,8 +177,7 @@ Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>
 Expected expected_of(const SequenceJob& job, const std::vector<std::int64_t>& edges) {
   switch (job.problem().attention) {
     case Attention::linear: return expected_linear(job, edges);
-    case Attention::dynamic_mask: return expected_dynamic_mask(job);
-    default: return expected_softmax(job);
+    default: return job.problem().changes_logits() ? expected_changed(job) : expected_softmax(job);
   }
 }
 

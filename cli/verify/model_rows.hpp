@@ -32,8 +32,8 @@ struct PairUnits {
   double q = 1, k = 1, v = 1, dout = 1, dp = 1;
 };
 
-// What the model is made of, as expected_errors has it; `pairs` is null for softmax attention. All outlive
-// it.
+// What the model is made of, as expected_errors has it; `pairs` is null where logits are scale q.k. All
+// outlive it.
 struct ModelInputs {
   DType dtype;
   const PlanRoundings& roundings;
@@ -41,6 +41,7 @@ struct ModelInputs {
   std::span<const double> q, k, v, dout;
   const reference::AttentionResult& right;
   const PairModel* pairs;
+  std::span<const double> sinks;  // none: the problem has none
 };
 
 class ModelRows {

@@ -57,6 +57,15 @@ class ModelScratch {
   std::vector<float> of_pair, slope, slope_variance;  // of the current row
   std::optional<PairModel> pairs;
 
+  // Of a bias table, by row at hand and column: sums over the row's keys, of ds, of p dx/dz, of the variances
+  // that each pair has by itself, and of squares of terms. And of all rows that the worker had, by head and
+  // column.
+  struct OfColumn {
+    double ds = 0, p = 0, variance = 0, terms = 0;
+  };
+  std::vector<OfColumn> of_columns;
+  std::vector<double> table_variance, table_terms;
+
  private:
   template <class Function>
   reference::Rows<float> made_of(Place place, reference::Rows<const double> of, Function function) {

@@ -1,4 +1,4 @@
-// Rows of dynamic mask attention for the model of expected errors; see pair_model.hpp.
+// Rows whose logits are more than scale q.k, for the model of expected errors; see pair_model.hpp.
 #include "cli/verify/pair_model.hpp"
 
 #include <algorithm>
@@ -17,9 +17,7 @@ PairModel::PairModel(const reference::DynamicMaskShape& shape, std::span<const d
       slope_variance_(slope_.size(), 0) {}
 
 std::size_t PairModel::index(std::int64_t j) const {
-  const std::int64_t key = first_ + j, head = h_ / (shape_.attention.H / shape_.bias_heads);
-  const std::int64_t line = (of_keys() ? key : i_) * shape_.bias_heads + head;
-  return static_cast<std::size_t>(of_keys() ? line : line * shape_.columns + key);
+  return shape_.index_of(i_, h_, first_ + j);
 }
 
 void PairModel::begin_row(std::int64_t i, std::int64_t h, std::int64_t first) {

@@ -1,5 +1,5 @@
-// What the model of expected errors (tolerance.hpp) needs to know of a row of dynamic mask attention: which
-// keys count, their logits with bias and softcap, and what these add to the errors.
+// What the model of expected errors (tolerance.hpp) needs to know of a row whose logits are more than scale
+// q.k: which keys count, their logits with bias and softcap, and what these add to the errors.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,10 @@ class PairModel {
   PairModel(const reference::DynamicMaskShape&, std::span<const double> bias, std::span<const double> dbias);
 
   std::span<const double> dbias() const { return dbias_; }
-  bool has_bias() const { return shape_.form != reference::BiasForm::none; }
+  // The bias has a number for each pair or key; or a table of them, of so many columns.
+  bool has_bias() const { return shape_.has_numbers() && !has_table(); }
+  bool has_table() const { return shape_.form == reference::BiasForm::buckets; }
+  std::int64_t columns() const { return shape_.columns; }
   bool of_keys() const { return shape_.form == reference::BiasForm::keys; }
   bool selects() const { return shape_.selection.rule != reference::KeepRule::none; }
 
@@ -35,7 +38,7 @@ class PairModel {
 
  private:
   std::size_t at(std::int64_t j) const { return static_cast<std::size_t>(first_ + j); }
-  double bias(std::int64_t j) const { return has_bias() ? bias_[index(j)] : 0; }
+  double bias(std::int64_t j) const { return shape_.bias_of(bias_, i_, h_, first_ + j); }
 
   const reference::DynamicMaskShape& shape_;
   std::span<const double> bias_, dbias_;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <numbers>
 #include <numeric>
@@ -63,10 +64,12 @@ double random_value(Values values, std::uint64_t key) {
   }
 }
 
-// Calls visit(first element of the row, sequence, position) for every token of a [tokens, ...] tensor.
+// Calls visit(first element of the row, sequence, position) for every token of a [tokens, ...] tensor, and
+// for the one row of a tensor without tokens, which is no padding.
 template <class Visit>
-void for_each_token(const Problem& p, std::int64_t row_elements, Visit visit) {
+void for_each_row(const Problem& p, const ProblemTensor& tensor, std::int64_t row_elements, Visit visit) {
   std::int64_t token = 0;
+  if (!tensor.per_token()) return visit(std::int64_t{0}, std::size_t{0}, std::int64_t{-1});
   for (std::size_t b = 0; b < p.padded_lengths.size(); ++b) {
     for (std::int64_t position = 0; position < p.padded_lengths[b]; ++position) {
       visit(token++ * row_elements, b, position);
@@ -83,7 +86,7 @@ std::int64_t row_elements(const Problem& p, const ProblemTensor& tensor) {
 Tensor random_tensor(const Problem& p, std::uint64_t stream, const ProblemTensor& of) {
   Tensor tensor = filled(shape_of(p, of), nan_value);
   const std::int64_t count = row_elements(p, of);
-  for_each_token(p, count, [&](std::int64_t first, std::size_t b, std::int64_t position) {
+  for_each_row(p, of, count, [&](std::int64_t first, std::size_t b, std::int64_t position) {
     if (position >= p.lengths[b]) return;
     for (std::int64_t i = first; i < first + count; ++i) {
       const double value = random_value(of.values, hashed(stream ^ hashed(static_cast<std::uint64_t>(i))));
@@ -114,7 +117,7 @@ void round_values(const Problem& p, const std::string& path, const ProblemTensor
                   const std::vector<std::int64_t>& shape, std::vector<double>& values) {
   const std::int64_t row = row_elements(p, of);
   const DType dtype = dtype_of(of.role, p.dtype);
-  for_each_token(p, row, [&](std::int64_t first, std::size_t b, std::int64_t position) {
+  for_each_row(p, of, row, [&](std::int64_t first, std::size_t b, std::int64_t position) {
     for (std::int64_t i = first; i < first + row; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const double given = values[at];
@@ -151,6 +154,8 @@ std::string axes_text(std::string_view axes) {
       text += "size";
     } else if (axis == 'K') {
       text += "keys";
+    } else if (axis == 'N') {
+      text += "buckets";
     } else {
       text += axis;
     }
@@ -324,7 +329,10 @@ Outputs gather(const Plan& plan, const Executor& executor) {
       if (tensor.buffer != buffer) local = executor.read(rank.rank, buffer = tensor.buffer);
       std::vector<double>& values = outputs[tensor.name].values;
       if (!tensor.per_token()) {
-        raise(values, local);
+        if (tensor.over_tokens == Reduction::max) raise(values, local);
+        // Every rank of a group holds the sum over its tokens.
+        if (tensor.over_tokens == Reduction::sum && rank.position == 0)
+          std::ranges::transform(values, local, values.begin(), std::plus<>());
         continue;
       }
       for_each_element(p, tensor, rows,

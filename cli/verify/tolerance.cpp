@@ -48,6 +48,9 @@ class Model : ModelRows {
     std::vector<Scratch> scratch(as_index(reference::worker_count(all)));
     for (Scratch& of_worker : scratch)
       if (in.pairs) of_worker.pairs.emplace(*in.pairs);
+    if (in.pairs && in.pairs->has_table())
+      for (Scratch& of_worker : scratch)
+        of_worker.table_variance = of_worker.table_terms = std::vector<double>(in.pairs->dbias().size());
     std::int64_t before = 0;
     const auto each = [&](std::int64_t heads, const std::vector<RowRun>& runs, auto work) {
       reference::for_each_unit(
@@ -72,6 +75,8 @@ class Model : ModelRows {
     });
     for (std::int64_t h = 0; h < in.shape.H; ++h) finish_max_logit(h);
     if (!in.dout.empty()) {
+      for (const Scratch& of_worker : scratch) take_table(of_worker);
+      for (std::int64_t h = 0; h < std::ssize(in.sinks); ++h) finish_dsink(h);
       finish(errors_.dk, in.roundings.dkv, in.right.dk);
       finish(errors_.dv, in.roundings.dkv, in.right.dv);
       finish_dbias();
@@ -95,6 +100,8 @@ class Model : ModelRows {
     make_room(errors_.dq, in.shape.H, in.shape.D);
     make_room(errors_.dk, in.shape.G, in.shape.D);
     make_room(errors_.dv, in.shape.G, in.shape.E);
+    errors_.dsink.variance.assign(in.sinks.size(), 0);
+    errors_.dsink.terms.assign(in.sinks.size(), 0);
     if (!in.pairs) return;
     errors_.dbias.variance.assign(in.pairs->dbias().size(), 0);
     errors_.dbias.terms.assign(in.pairs->dbias().size(), 0);
@@ -107,6 +114,8 @@ class Model : ModelRows {
                        g = group_of(h);
     const auto [first, count] = run;
     RowModel* const rows = &rows_[as_index(h * S + first)];
+    const bool table = backward && in.pairs && in.pairs->has_table();
+    if (table) scratch.of_columns.assign(as_index(count * in.pairs->columns()), {});
     for (std::int64_t i = 0; i < count; ++i) rows[i] = begin_row(first + i, h);
     const Rows<float> of_out = scratch.zeros(Scratch::of_sums, 2 * count, E),
                       of_dq = scratch.zeros(Scratch::of_more_sums, 2 * count, D),
@@ -134,6 +143,7 @@ class Model : ModelRows {
             weigh_row(rows[i], first + i, h, key, keys, p.row(i), backward ? dp.row(i) : nullptr, scratch);
         rows[i].sum_variance += e2_ * out_weights(pairs, out_rows.row(i), out_rows.row(count + i));
         if (backward) dq_weights(pairs, dq_rows.row(i), dq_rows.row(count + i), mean_rows.row(i));
+        if (table) add_to_columns(rows[i], pairs, h, i, scratch);
       }
       products_.add_floats(out_rows, scratch.squares(Scratch::of_squares, v_rows, unit_.v), of_out);
       if (!backward) continue;
@@ -144,6 +154,7 @@ class Model : ModelRows {
       if (!rows[i].live) continue;
       finish_forward_row(rows[i], first + i, h, of_out.row(i), of_out.row(count + i));
       if (backward) finish_dq_row(rows[i], first + i, h, of_dq.row(i), of_dq.row(count + i), mean_key.row(i));
+      if (table) finish_columns(rows[i], h, i, scratch);
     }
   }
 
@@ -277,6 +288,70 @@ class Model : ModelRows {
     }
   }
 
+  // Variance of dz by what each pair has of its own, but for what the row shares.
+  double pair_variance(const RowModel& row, const PairRow& pairs, std::int64_t j) const {
+    const double p2 = square(static_cast<double>(pairs.p[j])),
+                 slope2 = square(static_cast<double>(pairs.slope[j]));
+    const double dp2 = square(pairs.dp[j] * unit_.dp),
+                 difference2 = square(pairs.dp[j] * unit_.dp - row.delta);
+    const double products =
+        f2_ / 4 *
+        (row.dout_norm2 * pairs.v_norm2[j] * square(unit_.v) + static_cast<double>(in.shape.E) * dp2);
+    return p2 * (slope2 * (e2_ * pairs.of_pair[j] * difference2 + products) +
+                 difference2 * e2_ * pairs.slope_variance[j]);
+  }
+
+  void add_to_columns(const RowModel& row, const PairRow& pairs, std::int64_t h, std::int64_t i,
+                      Scratch& scratch) const {
+    const std::int64_t columns = in.pairs->columns();
+    for (std::int64_t j = 0; j < pairs.count; ++j) {
+      if (pairs.p[j] == 0) continue;
+      const double p = pairs.p[j] * static_cast<double>(pairs.slope[j]), dp = pairs.dp[j] * unit_.dp;
+      Scratch::OfColumn& of =
+          scratch.of_columns[as_index(i * columns) + scratch.pairs->index(j) - as_index(h * columns)];
+      of.ds += p * (dp - row.delta);
+      of.p += p;
+      of.variance += pair_variance(row, pairs, j);
+      of.terms += square(p) * (square(dp) + square(row.delta));
+    }
+  }
+
+  void finish_columns(const RowModel& row, std::int64_t h, std::int64_t i, Scratch& scratch) const {
+    const std::int64_t columns = in.pairs->columns();
+    for (std::int64_t x = 0; x < columns; ++x) {
+      const Scratch::OfColumn& of = scratch.of_columns[as_index(i * columns + x)];
+      const std::size_t at = as_index(h * columns + x);
+      scratch.table_terms[at] += of.terms;
+      scratch.table_variance[at] +=
+          of.variance + (row.lse_variance + row.of_all()) * square(of.ds) + row.delta_variance * square(of.p);
+    }
+  }
+
+  void take_table(const Scratch& of_worker) {
+    for (std::size_t x = 0; x < of_worker.table_terms.size(); ++x) {
+      errors_.dbias.terms[x] += of_worker.table_terms[x];
+      errors_.dbias.variance[x] += of_worker.table_variance[x];
+    }
+  }
+
+  void finish_dsink(std::int64_t h) {
+    double terms = 0, variance = 0;
+    const double sink = in.sinks[as_index(h)], of_sum = f2_ * (static_cast<double>(in.shape.S) + 64) / 4;
+    for (std::int64_t i = 0; i < in.shape.S; ++i) {
+      const std::size_t at = as_index(h * in.shape.S + i);
+      const RowModel& row = rows_[at];
+      if (!row.live) continue;
+      const double p2 = square(std::exp(sink - row.lse));
+      terms += p2 * square(row.delta);
+      variance +=
+          p2 * (row.delta_variance +
+                square(row.delta) * (errors_.lse.variance[at] + f2_ * (square(row.lse) + square(sink) + 2)));
+    }
+    errors_.dsink.terms[as_index(h)] = terms;
+    errors_.dsink.variance[as_index(h)] =
+        variance + of_sum * (terms + square(in.right.dsink[as_index(h)])) + tiny2_;
+  }
+
   void finish_max_logit(std::int64_t h) {
     double bound2 = 0;
     for (std::int64_t i = 0; i < in.shape.S; ++i)
@@ -297,6 +372,11 @@ class Model : ModelRows {
   }
 
   void finish_dbias() {
+    if (in.pairs && in.pairs->has_table())
+      for (std::size_t x = 0; x < errors_.dbias.variance.size(); ++x)
+        errors_.dbias.variance[x] += f2_ * keys_ * static_cast<double>(in.shape.S) / 4 *
+                                         (errors_.dbias.terms[x] + square(in.pairs->dbias()[x])) +
+                                     tiny2_;
     if (!in.pairs || !in.pairs->has_bias()) return;
     if (in.pairs->of_keys()) {
       // One number a key: a slice may have few, and nearly all of its size may be one key's that every rank's
@@ -318,6 +398,7 @@ class Model : ModelRows {
     hold_to_fp64(in.right.dv, errors_.dv);
     hold_to_fp64(in.right.max_logit, errors_.max_logit);
     if (in.pairs) hold_to_fp64(in.pairs->dbias(), errors_.dbias);
+    hold_to_fp64(in.right.dsink, errors_.dsink);
   }
 
   const reference::RowSample* sample_;
@@ -332,8 +413,8 @@ ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
                                std::span<const double> k, std::span<const double> v,
                                std::span<const double> dout, const reference::AttentionResult& right,
                                const std::function<void(std::int64_t)>& after_head,
-                               const reference::RowSample* sample) {
-  return Model({dtype, roundings, shape, q, k, v, dout, right, nullptr}, sample).run(after_head);
+                               const reference::RowSample* sample, std::span<const double> sinks) {
+  return Model({dtype, roundings, shape, q, k, v, dout, right, nullptr, sinks}, sample).run(after_head);
 }
 
 ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
@@ -343,7 +424,8 @@ ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
                                const reference::DynamicMaskResult& right,
                                const std::function<void(std::int64_t)>& after_head) {
   const PairModel pairs(shape, bias, right.dbias);
-  return Model({dtype, roundings, shape.attention, q, k, v, dout, right.attention, &pairs}, nullptr)
+  return Model({dtype, roundings, shape.attention, q, k, v, dout, right.attention, &pairs, shape.sinks},
+               nullptr)
       .run(after_head);
 }
 

@@ -43,6 +43,8 @@
 //            one sum over the queries of all heads of a group: N H/G in place of N
 //  dv        as dk, with p_ij rounded before P^T dO: sum_i (e^2 + pair_ij + row) p_ij^2 dout_i^2
 //            + f^2 N H/G / 2 (A + dv^2) / 2, A = sum_i p_ij^2 dout_i^2
+//  dsink     with p_i = exp(sink - lse_i): sum_i p_i^2 (var(delta_i) + delta_i^2 (var(lse_i) + f^2 (lse_i^2 +
+//            sink^2 + 2))), and f^2 S/2 (A + dsink^2) / 2, A = sum_i p_i^2 delta_i^2, for the sum
 //  max_logit a maximum of sums of D products is off by no more than the worst of the sums, and a sum of D
 //            products, scaled, in any order: (D + 2) u b, u of the accumulation dtype,
 //            b = max_ij scale ||q_i|| ||k_j|| over the live pairs, which is no less than scale sum_d |q_id
@@ -76,7 +78,8 @@ struct ExpectedError {
 
 struct ExpectedErrors {
   ExpectedError out, lse, dq, dk, dv, max_logit;  // gradients empty without dout
-  ExpectedError dbias;                            // of dynamic mask attention, as bias
+  ExpectedError dbias;                            // as bias, or as the table of buckets
+  ExpectedError dsink;                            // empty without sinks
 };
 
 // For one sequence; arguments as for reference::dense_attention, whose result `right` is; `after_head` too,
@@ -86,17 +89,21 @@ ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
                                std::span<const double> k, std::span<const double> v,
                                std::span<const double> dout, const reference::AttentionResult& right,
                                const std::function<void(std::int64_t heads_done)>& after_head = {},
-                               const reference::RowSample* sample = nullptr);
+                               const reference::RowSample* sample = nullptr,
+                               std::span<const double> sinks = {});
 
-// The same of dynamic mask attention (reference/dynamic_mask.hpp). With z_ij, x_ij and t_ij = tanh(z_ij /
-// softcap):
+// The same of biases, softcaps and dynamic mask attention (reference/dynamic_mask.hpp). With z_ij, x_ij and
+// t_ij = tanh(z_ij / softcap):
 //  p_ij      the bias is added and the sum, not q.k alone, goes on: pair_ij + f^2 (4 z_ij^2 + 4 b_ij^2); a
 //            softcap: f^2 (4 z_ij^2 + 4 x_ij^2) more. Pairs that do not count have neither value nor error.
 //  dz_ij     = ds_ij (1 - t_ij^2): as ds_ij, with that factor in all of its terms, and its own error:
 //            p_ij^2 (dp_ij - delta_i)^2 4 t_ij^2 ((1 - t_ij^2)^2 pair_ij / softcap^2 + 4 f^2)
 //  dbias     full: dz_ij before it is rounded for the products, rounded once: e^2 dbias^2; keys: the sum over
 //            queries and heads of a group, with the roundings of dk, and 2 e^2 dbias^2 for each sum of a rank
-//            in nominal: a slice may have one number of size, for which means of many do not hold
+//            in nominal: a slice may have one number of size, for which means of many do not hold. Of a
+//            table: by row and column sum_j of pair variances, (row + f^2 lse_i^2) (sum_j dz_ij)^2 and
+//            var(delta_i) (sum_j p_ij dx/dz)^2, added over the rows, and f^2 N S/2 (A + dbias^2) / 2 for the
+//            sum
 ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
                                const reference::DynamicMaskShape& shape, std::span<const double> q,
                                std::span<const double> k, std::span<const double> v,

@@ -55,9 +55,14 @@ std::vector<Feature> features_of(const Problem& p, std::int64_t longest) {
     all.push_back({fmt::format("scale {:.6g}", p.scale), [usual](Problem& q, Inputs&) { q.scale = usual; }});
   if (p.softcap > 0)
     all.push_back({fmt::format("softcap {:.6g}", p.softcap), [](Problem& q, Inputs&) { q.softcap = 0; }});
+  constexpr double next_to_no_logit = -1e4;
+  if (p.sink) all.push_back({"sink", [](Problem&, Inputs& in) { fill(in, "sink", next_to_no_logit); }});
   const auto keep_all = [](Problem& q, Inputs&) { q.keep = Keep::none, q.block = 0; };
   if (p.bias != BiasForm::none) {
-    all.push_back({"bias", [keep_all](Problem& q, Inputs& in) { keep_all(q, in), fill(in, "bias", 0); }});
+    all.push_back({"bias", [keep_all](Problem& q, Inputs& in) {
+                     keep_all(q, in), fill(in, "bias", 0), fill(in, "bias_table", 0);
+                     std::ranges::fill(q.slopes, 0.0);
+                   }});
   }
   if (p.keep == Keep::relu || (p.keep == Keep::top_k && p.top_k < longest)) all.push_back({"keep", keep_all});
   if (p.block > 1 && p.keep != Keep::none) all.push_back({"block", [](Problem& q, Inputs&) { q.block = 0; }});
@@ -81,8 +86,8 @@ Problem small_part(const Problem& p, std::int64_t longest) {
   if (p.window.left > 0) small.window.left = std::max<std::int64_t>(1, scaled(p.window.left));
   if (p.window.right > 0) small.window.right = std::max<std::int64_t>(1, scaled(p.window.right));
   if (p.keep == Keep::top_k) small.top_k = std::max<std::int64_t>(1, scaled(p.top_k));
-  if (p.attention == Attention::linear && !p.slopes.empty()) {
-    // The head that forgets most.
+  if (!p.slopes.empty()) {
+    // The head that forgets most, or whose bias is largest.
     small.slopes.assign(static_cast<std::size_t>(small.heads), *std::ranges::max_element(p.slopes) / part);
   }
   return small;

@@ -26,6 +26,7 @@ void launch(const CpuTables& tables, const KernelCall& call) {
     void operator()(const kernels::MergeLse& c) const { t.merge_lse(c); }
     void operator()(const kernels::Rescale& c) const { t.rescale(c); }
     void operator()(const kernels::Rowwise& c) const { t.rowwise(c); }
+    void operator()(const kernels::SinkGradient& c) const { t.sink_gradient(c); }
     void operator()(const kernels::LinearLocal& c) const { l.local(c); }
     void operator()(const kernels::LinearLocalBackward& c) const { l.local_backward(c); }
     void operator()(const kernels::LinearState& c) const { l.state(c); }

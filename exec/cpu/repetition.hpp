@@ -24,7 +24,8 @@ namespace cplab {
 // What outlives a repetition: the rank's memory, and its plan as kernel calls on that memory.
 struct RankState {
   RankState(const RankPlan& plan, const Problem& problem, const CpuTables& tables)
-      : device(plan.arena_bytes, tables), binder(plan, problem.dtype, device.base(), problem.slopes) {}
+      : device(plan.arena_bytes, tables),
+        binder(plan, problem.dtype, device.base(), ProblemNumbers(problem)) {}
   CpuDevice device;
   Binder binder;
 };

@@ -102,7 +102,7 @@ void GpuExecutor::State::make_rank(int r) {
   of.way = options.way;
   of.choices = options.choices;
   of.rates = options.rates;
-  of.slopes = plan.scenario.problem.slopes;
+  of.numbers = ProblemNumbers(plan.scenario.problem);
   of.poison = options.poison;
   of.jitter = options.jitter;
   of.times_forward = times_forward();

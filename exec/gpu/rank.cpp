@@ -54,7 +54,7 @@ GpuRank::GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& opti
     arena_ = memory + zone;
     for (const Buffer& buffer : plan.buffers) addresses_.push_back(arena_ + buffer.offset);
   }
-  binder_.emplace(plan_, nominal_, addresses_, options.slopes);
+  binder_.emplace(plan_, nominal_, addresses_, options.numbers);
 }
 
 GpuRank::~GpuRank() {

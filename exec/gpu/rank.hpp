@@ -37,7 +37,7 @@ struct GpuRankOptions {
   int reserved_sms = 0;                         // multiprocessors that persistent kernels leave free
   bool shared_gpu = false;                      // the device has other ranks too
   int head_start_us = 0;                // of what goes over nccl, before the attention kernel beside it
-  std::vector<double> slopes;           // of the problem (CallConverter)
+  ProblemNumbers numbers;               // of the problem
   bool times_forward = false;           // the host will ask when the forward has ended
   std::optional<std::uint64_t> jitter;  // random spins before the operations of every lane
 };

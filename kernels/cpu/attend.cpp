@@ -22,13 +22,14 @@ class AttendTile {
   T run(std::int64_t first, std::int64_t head) {
     const std::int64_t kv_head = head / (operation_.q.heads / operation_.k.heads),
                        count = std::min(query_block, operation_.q.rows - first);
+    T highest = OnlineRows<T>::minus_infinity;
     rows_.attend(first, count, head,
                  [&](const Segment& segment, std::int64_t row, std::int64_t rows, std::int64_t key,
                      std::int64_t keys) {
                    attend_block(segment, row - first, row - segment.q_begin, rows, key, keys, kv_head);
+                   for (std::int64_t i = row - first; i < row - first + rows; ++i)
+                     highest = std::max(highest, rows_.maximum(i));
                  });
-    T highest = OnlineRows<T>::minus_infinity;
-    for (std::int64_t row = 0; row < count; ++row) highest = std::max(highest, rows_.maximum(row));
     return highest;
   }
 

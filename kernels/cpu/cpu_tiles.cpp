@@ -14,6 +14,7 @@ const Tiles& cpu_tiles() {
       .merge_lse = [](const MergeLse& operation) { merge_lse_with(careful_merge(), operation); },
       .rescale = rescale_cpu,
       .rowwise = rowwise_cpu,
+      .sink_gradient = sink_gradient_cpu,
   };
   return tiles;
 }

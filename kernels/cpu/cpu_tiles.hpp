@@ -9,5 +9,6 @@ namespace cplab::kernels {
 void attend_backward_cpu(const AttendBackward& operation);
 void rescale_cpu(const Rescale& operation);
 void rowwise_cpu(const Rowwise& operation);
+void sink_gradient_cpu(const SinkGradient& operation);
 
 }  // namespace cplab::kernels

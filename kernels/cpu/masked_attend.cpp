@@ -1,5 +1,5 @@
-// A tile of dynamic mask attention: which pairs count is asked pair by pair, and their scores have a bias and
-// a softcap.
+// A tile that changes logits: which pairs count is asked pair by pair, and their scores have a bias and a
+// softcap.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -18,7 +18,7 @@ class MaskedTile {
   MaskedTile(const MaskedAttend& call, bool skips)
       : tile_(call.tile),
         skips_(skips),
-        pairs_(call.mask, call.tile.q.heads),
+        pairs_(call.mask, call.tile.q, call.tile.k),
         rows_(careful_merge(), call.tile),
         live_(query_block * key_block) {}
 

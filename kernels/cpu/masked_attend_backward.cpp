@@ -1,5 +1,5 @@
-// Gradients of a tile of dynamic mask attention from the final lse and delta, pair by pair. dbias is summed
-// from dz before it is rounded for the products.
+// Gradients of a tile that changes logits from the final lse and delta, pair by pair. Gradients of biases are
+// summed from dz before it is rounded for the products.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -59,7 +59,7 @@ class MaskedBackwardTile {
       : call_(call),
         tile_(call.tile),
         skips_(skips),
-        pairs_(call.mask, tile_.q.heads),
+        pairs_(call.mask, tile_.q, tile_.k),
         blocks_(tile_),
         live_(query_block * key_block),
         slope_(key_block) {
@@ -75,12 +75,14 @@ class MaskedBackwardTile {
       if (head % group == 0) blocks_.dk.clear(), blocks_.dv.clear();
       if (dbias_ && head % of_bias == 0) dbias_->clear();
       blocks_.dq.clear();
+      if (call_.dtable) dtable_.assign(static_cast<std::size_t>(call_.dtable->width), T{0});
       for (const Segment& segment : tile_.segments)
         blocks_.each(segment, head,
                      [&](std::int64_t query, std::int64_t queries, std::int64_t key, std::int64_t keys) {
                        add_block(segment, query, queries, key, keys, head);
                      });
       blocks_.dq.write_to(dq, head, tile_.write_dq, scale);
+      if (call_.dtable) add_table(head);
       if (dbias_ && (head + 1) % of_bias == 0) dbias_->write(head / of_bias, call_.write_dbias);
       if ((head + 1) % group != 0) continue;
       blocks_.dk.write_to(dk, head / group, tile_.write_dk, scale);
@@ -89,6 +91,14 @@ class MaskedBackwardTile {
   }
 
  private:
+  void add_table(std::int64_t head) {
+    const ViewRows into(*call_.dtable);
+    std::vector<T> held(dtable_.size());
+    into.load(0, head, held.data());
+    for (std::size_t x = 0; x < held.size(); ++x) held[x] += dtable_[x];
+    into.store(0, head, held.data());
+  }
+
   void add_block(const Segment& segment, std::int64_t query, std::int64_t queries, std::int64_t key,
                  std::int64_t keys, std::int64_t head) {
     const std::int64_t first_query = segment.q_begin + query, first_key = segment.k_begin + key;
@@ -122,6 +132,7 @@ class MaskedBackwardTile {
       p[j] = std::exp(p[j] - lse);
       dz[j] = p[j] * (dz[j] - delta) * slope_[static_cast<std::size_t>(j)];
       const std::int64_t key = first_key + j;
+      if (call_.dtable) dtable_[static_cast<std::size_t>(pairs_.bucket(query, key))] += dz[j];
       if (dbias_) dbias_->add(query, key, pairs_.full() ? pairs_.column(key) : 0, dz[j]);
       blocks_.dq.mark(query, query + 1);
       blocks_.dk.mark(key, key + 1);
@@ -138,8 +149,8 @@ class MaskedBackwardTile {
   bool skips_;
   Pairs<T> pairs_;
   GradientBlocks<T> blocks_;
-  std::vector<char> live_;  // by row and key of the block: the pair counts
-  std::vector<T> slope_;
+  std::vector<char> live_;         // by row and key of the block: the pair counts
+  std::vector<T> slope_, dtable_;  // of a block's row; of a head
   std::optional<BiasSum<T>> dbias_;
 };
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "kernels/cpu/band.hpp"
@@ -30,6 +31,7 @@ class OnlineRows {
         v_(call.v),
         out_(call.out),
         lse_(call.lse),
+        sink_(call.sink ? std::optional<ViewRows>(*call.sink) : std::nullopt),
         q_rows_(query_block, call.q.width),
         k_rows_(key_block, call.k.width),
         v_rows_(key_block, call.v.width),
@@ -104,9 +106,17 @@ class OnlineRows {
   }
 
  private:
+  // In the sum of a row that sees a key; like a block whose only score is the sink, and whose value is 0.
+  void count_sink(std::int64_t row, std::int64_t head) {
+    if (!sink_ || sum(row) == T{0}) return;
+    const T logit = sink_->load_first<T>(0, head);
+    sum(row) += std::exp(logit - raise(row, std::max(maximum(row), logit)));
+  }
+
   static T finite_shift(T maximum) { return maximum == minus_infinity ? T{0} : maximum; }
 
   void write_row(std::int64_t block_row, std::int64_t row, std::int64_t head) {
+    count_sink(block_row, head);
     const T sum = sum_[static_cast<std::size_t>(block_row)];
     const bool empty = sum == T{0};
     if (call_.write == Write::merge && empty) return;
@@ -127,6 +137,7 @@ class OnlineRows {
   const MergeRule& rule_;
   const Attend& call_;
   ViewRows q_, k_, v_, out_, lse_;
+  std::optional<ViewRows> sink_;
   RowMatrix<T> q_rows_, k_rows_, v_rows_;  // gathered blocks, widened
   RowMatrix<T> p_;                         // scores, then P before normalisation
   RowMatrix<T> sum_out_;                   // P V, per query row of the block

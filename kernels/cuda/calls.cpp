@@ -35,7 +35,7 @@ std::size_t CudaCalls::add(const Attend& call) {
   state_->set(p->v, call.v, of_k);
   state_->set(p->out, call.out, of_q);
   state_->set(p->lse, call.lse, of_q);
-  set_max_logit(*p, call);
+  set_numbers_of_heads(*p, call);
   state_->set(p->work, chosen.work);
   p->multiprocessors = state_->options.sms;
   if (variant.counts_tiles && !chosen.work.even) state_->place_counters(p->tile_counter, 1);
@@ -208,6 +208,16 @@ std::size_t CudaCalls::add(const Rowwise& call) {
   if (call.sources() > 1) state_->set(p->b, call.b);
   state_->set(p->into, call.into);
   return state_->push(rowwise_name(call), [p](CudaStream stream) { launch_rowwise(*p, stream); });
+}
+
+std::size_t CudaCalls::add(const SinkGradient& call) {
+  check_call(call);
+  const auto p = state_->begin<SinkGradientParams>();
+  state_->set(p->sink, call.sink);
+  state_->set(p->lse, call.lse);
+  state_->set(p->delta, call.delta);
+  state_->set(p->dsink, call.dsink);
+  return state_->push("sink_gradient", [p](CudaStream stream) { launch_sink_gradient(*p, stream); });
 }
 
 std::size_t CudaCalls::table_bytes() const {

@@ -1,4 +1,4 @@
-// CudaCalls of dynamic mask attention: from calls of masked.hpp to parameters, tables and launches.
+// CudaCalls of attention that changes logits: from calls of masked.hpp to parameters, tables and launches.
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -35,6 +35,20 @@ void set_columns(State& state, DevicePairMask& into, std::span<const RowRun> run
     state.template point<std::int32_t>(into.columns, columns);
 }
 
+// A bias of positions.
+template <class State>
+void set_positions(State& state, DevicePairMask& into, const PairMask& mask) {
+  if (const std::vector<std::int32_t> positions = positions_of(mask); !positions.empty())
+    state.template point<std::int32_t>(into.positions, positions);
+  if (!mask.slopes.empty()) state.template point<double>(into.slopes, mask.slopes);
+  if (!mask.table) return;
+  state.set(into.table, *mask.table);
+  const std::vector<std::int32_t> buckets = buckets_of_distances(mask);
+  state.template point<std::int32_t>(into.bucket_of, buckets);
+  into.last_distance = static_cast<std::int32_t>(std::ssize(buckets) - 1);
+  if (mask.both_ways) into.later_buckets = static_cast<std::int32_t>(mask.starts.size()) + 1;
+}
+
 // `parts` of the cells: by query for both directions, by key for the backward.
 template <class State>
 void set_mask(State& state, DevicePairMask& into, const PairMask& mask, const View& q, const View& k,
@@ -42,6 +56,7 @@ void set_mask(State& state, DevicePairMask& into, const PairMask& mask, const Vi
   into.softcap = mask.softcap;
   into.q_rows = static_cast<std::int32_t>(q.rows);
   into.k_rows = static_cast<std::int32_t>(k.rows);
+  if (mask.placed()) return set_positions(state, into, mask);
   if (mask.bias) state.set(into.bias, *mask.bias);
   if (mask.keep) state.set(into.keep, *mask.keep);
   set_columns(state, into, mask.columns);
@@ -85,6 +100,7 @@ std::size_t CudaCalls::add(const MaskedAttend& call, bool skips) {
   state.set(tile.work, chosen.work);
   tile.scale = call.tile.scale;
   tile.write = call.tile.write;
+  set_numbers_of_heads(tile, call.tile);
   set_mask(state, p->mask, call.mask, call.tile.q, call.tile.k, call.tile.segments, skips, false);
   const auto launch = kernel_of(*chosen.variant).launch;
   const std::size_t number = push(
@@ -112,6 +128,7 @@ std::size_t CudaCalls::add(const MaskedAttendBackward& call, bool skips) {
   tile.write_dk = host.write_dk;
   set_mask(state, p->mask, call.mask, host.q, host.k, host.segments, skips, true);
   if (call.dbias) state.set(p->dbias, *call.dbias);
+  if (call.dtable) state.set(p->dtable, *call.dtable);
   p->write_dbias = call.write_dbias;
   const bool no_queries = host.q.heads == 0;  // then nothing reads the keys
   const bool zeroes_dbias = call.dbias && call.write_dbias == Write::store && (p->mask.full || no_queries);
@@ -125,6 +142,7 @@ std::size_t CudaCalls::add(const MaskedAttendBackward& call, bool skips) {
   };
   const std::size_t number = push(
       state, chosen.variant->name, [p](CudaStream stream) { launch_mask_scan(p->mask, stream); }, products);
+  state.calls[number].deterministic = !call.dtable;
   return state.note(number, cuda::fall_back(call, state.options));
 }
 

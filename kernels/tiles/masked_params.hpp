@@ -1,5 +1,5 @@
-// What the CUDA kernels of dynamic mask attention take beside the parameters of attention: where bias and
-// keep mask lie, and which blocks of pairs hold one that is kept. Plain host code.
+// What the CUDA kernels that change logits take beside the parameters of attention: where bias and keep mask
+// lie, positions, and which blocks of pairs hold one that is kept. Plain host code.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,15 @@ struct DevicePairMask {
   const std::int32_t* columns = nullptr;
   std::int32_t first_column = 0;
   double softcap = 0;
+  // A bias of positions: those of the rows of k, then of q; null: none. Then slopes of alibi, by query head,
+  // or the table, the bucket of each distance up to the last one's first, and by how many columns later keys'
+  // buckets are further on; 0: later keys are as far as the query itself.
+  const std::int32_t* positions = nullptr;
+  const double* slopes = nullptr;
+  DeviceView table;
+  const std::int32_t* bucket_of = nullptr;
+  std::int32_t last_distance = 0;
+  std::int32_t later_buckets = 0;
   // Written by the scan, before the kernels that compute; by_k is by_q transposed, for the backward alone.
   CellBits by_q, by_k;
   const KeyReach* reach = nullptr;  // of each query cell
@@ -55,6 +64,7 @@ struct MaskedBackwardParams {
   DevicePairMask mask;
   DeviceView dbias;  // without data: absent. Where it is full and stored it has been filled with 0
   Write write_dbias = Write::store;
+  DeviceView dtable;  // without data: absent; added to
 };
 
 // Of a selection of keys (SelectKeys of masked.hpp).

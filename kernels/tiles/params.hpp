@@ -65,6 +65,9 @@ struct AttendParams {
   // for.
   void* max_logit = nullptr;
   std::int64_t max_logit_stride = 0;  // elements from head to head
+  // One number of the dtype of sums for each head (Attend::sink); null: none.
+  const void* sink = nullptr;
+  std::int64_t sink_stride = 0;
   // For persistent kernels: how many thread blocks, and how they fetch tiles. The counter is 0 between
   // launches; without one, thread block b takes tiles b, b + blocks, ... It is there where tiles differ much
   // in length.

@@ -211,11 +211,19 @@ DeviceView device_view(const View& view, const RowMap& map) {
           .listed = static_cast<std::int32_t>(view.rows)};
 }
 
-void set_max_logit(AttendParams& params, const Attend& call) {
-  if (!call.max_logit) return;
-  const DeviceView view = device_view(*call.max_logit, row_map(*call.max_logit));  // one row needs no map
-  params.max_logit = view.data;
-  params.max_logit_stride = view.head_stride;
+void set_numbers_of_heads(AttendParams& params, const Attend& call) {
+  const auto view_of = [](const View& view) {
+    return device_view(view, row_map(view));
+  };  // one row needs no map
+  if (call.max_logit) {
+    const DeviceView view = view_of(*call.max_logit);
+    params.max_logit = view.data;
+    params.max_logit_stride = view.head_stride;
+  }
+  if (!call.sink) return;
+  const DeviceView view = view_of(*call.sink);
+  params.sink = view.data;
+  params.sink_stride = view.head_stride;
 }
 
 std::vector<DeviceSegment> live_segments(std::span<const Segment> segments) {

@@ -25,8 +25,8 @@ RowMap row_map(const View& view);
 // yet.
 DeviceView device_view(const View& view, const RowMap& map);
 
-// AttendParams::max_logit of a call.
-void set_max_logit(AttendParams& params, const Attend& call);
+// What has one number for each head: AttendParams::max_logit and sink of a call.
+void set_numbers_of_heads(AttendParams& params, const Attend& call);
 
 // The segments that hold a live pair, in compact rows, in the order of the list.
 std::vector<DeviceSegment> live_segments(std::span<const Segment> segments);

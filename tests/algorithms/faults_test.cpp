@@ -35,6 +35,7 @@ std::vector<Shape> shapes_of(const Algorithm& algorithm) {
           s.heads = 12, s.kv_heads = 4, s.head_size = 8, s.value_size = 4;
           s.algorithm = algorithm.name;
           shapes.push_back(s);
+          if (window == Window{} && !packed) shapes.push_back(s), shapes.back().sink = true;
           // Of linear attention, which others than its own algorithms refuse; two of a kind are one.
           for (const Transition transition : {Transition::decay, Transition::column}) {
             if (window != Window{}) break;

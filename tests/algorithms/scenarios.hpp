@@ -36,6 +36,7 @@ struct Shape {
   Attention attention = Attention::softmax;
   Transition transition = Transition::decay;
   std::vector<int> homes{};  // of placement hybrid; empty: balanced
+  bool sink = false;
 };
 
 // Without algorithm and options: what placements and tiles need.
@@ -56,6 +57,7 @@ inline Scenario without_algorithm(const Shape& shape) {
   p.scale = 0.25;
   p.transition = shape.transition;
   take_attention(p, shape.attention);
+  p.sink = shape.sink;
   p.direction = shape.backward ? Direction::forward_backward : Direction::forward;
   s.parallel.ranks = shape.ranks;
   s.placement = shape.placement;

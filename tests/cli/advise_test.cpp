@@ -288,8 +288,8 @@ TEST_CASE("advise: layers of several kinds each have the algorithm that suits th
                                    [](const json& term) { return term.at("name") == "redistribution"; });
     CHECK(moved == apart);
     conflicts = conflicts || apart;
-    CHECK(c.at("proved") == "not in the vocabulary");
-    CHECK(c.at("formulas").dump().find("attention sinks") != std::string::npos);
+    CHECK(c.at("proved") != "not in the vocabulary");
+    CHECK(c.at("formulas").empty());
   }
   CHECK(conflicts);
 }
@@ -311,7 +311,7 @@ TEST_CASE("advise: forms that no plan says are priced by formulas, and named") {
   using Names = std::vector<std::string>;
   CHECK(formulas("llama3-8b") == Names{});
   CHECK(formulas("deepseek-v2-lite") == Names{"latent keys and values (MLA)"});
-  CHECK(formulas("gpt-oss-20b") == Names{"attention sinks"});
+  CHECK(formulas("gpt-oss-20b") == Names{});
   CHECK(formulas("qwen3-next-80b-a3b") == Names{"the gated delta rule with one gate a head", "heads of 256"});
   CHECK(formulas("llama3-8b", "8K", "decode") == Names{"decode over shards of the cache"});
 }

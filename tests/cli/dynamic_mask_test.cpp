@@ -137,8 +137,10 @@ TEST_CASE("dynamic mask: what a scenario cannot have is refused with what would 
   refused("max_logit = true", "ring", "problem.max_logit", "false");
   refused("bias = \"keys\"", "usp", "problem.attention", "ring, all_gather and all_to_all");
   refused("bias = \"keys\"\nslopes = \"alibi\"", "ring", "problem.slopes", "linear");
+  refused("bias = \"alibi\"", "ring", "problem.bias", "\"full\"");
+  refused("sink = \"head\"", "ring", "problem.sink", "no key");
   const std::string file = folder.write("x.toml", masked_scenario("bias = \"keys\"", "ring"));
-  const ProgramResult other = run_cplab({"check", "ring-small", "--set", "problem.bias=\"keys\""});
+  const ProgramResult other = run_cplab({"check", "ring-small", "--set", "problem.keep=\"relu\""});
   CHECK(other.code == 2);
   CHECK(other.err.find("legal with attention = \"dynamic_mask\" alone") != std::string::npos);
   CHECK(run_cplab({"run", file, "--device", "cpu"}).code == 0);

@@ -180,7 +180,7 @@ testing::TileRun Emulation::attend(testing::TileRunner::Tensors tensors, const k
                       .work = list_of(work),
                       .scale = call.scale,
                       .write = call.write};
-  set_max_logit(params, call);
+  set_numbers_of_heads(params, call);
   const bool same = same_in_all_orders(tensors, [&] { forward.run(params, launch()); });
   const std::string height =
       (forward.out_of_turn ? ", out of turn, " : ", ") + std::to_string(forward.rows) + " rows";

@@ -33,6 +33,9 @@ void backward(const MaskedBackwardParams& params, std::uint64_t seed) {
            [&] { attend_backward_general_dkv<HeadMask<T>>(params, dk_passes); });
   run_grid({call.by_q.count, call.q.heads, dk_passes}, general_threads, no_shared, seed,
            [&] { attend_backward_general_dq<HeadMask<T>>(params); });
+  if (params.dtable.data != nullptr)
+    run_grid({call.by_q.count, call.q.heads}, general_threads, no_shared, seed,
+             [&] { attend_masked_general_dtable<T>(params); });
   if (params.dbias.data == nullptr) return;
   if (params.mask.full)
     run_grid({call.by_q.count, params.dbias.heads}, general_threads, no_shared, seed,

@@ -11,6 +11,7 @@
 #include "kernels/families/masked/variants.hpp"
 #include "tests/emulator/masked.hpp"
 #include "tests/kernels/masked_cases.hpp"
+#include "tests/kernels/placed_cases.hpp"
 
 namespace cplab::emulator {
 namespace {
@@ -46,11 +47,23 @@ struct Tables {
     bits.words = mine.data();
     return bits;
   }
+  DevicePairMask placed(DevicePairMask mask, const kernels::PairMask& host) {
+    mask.positions = maps.emplace_back(positions_of(host)).data();
+    if (!host.slopes.empty()) mask.slopes = host.slopes.data();
+    if (!host.table) return mask;
+    mask.table = view(*host.table);
+    const std::vector<std::int32_t>& buckets = maps.emplace_back(buckets_of_distances(host));
+    mask.bucket_of = buckets.data();
+    mask.last_distance = static_cast<std::int32_t>(buckets.size()) - 1;
+    if (host.both_ways) mask.later_buckets = static_cast<std::int32_t>(host.starts.size()) + 1;
+    return mask;
+  }
   DevicePairMask mask(const kernels::PairMask& host, const View& q, const View& k,
                       std::span<const kernels::Segment> segments, bool skips) {
     DevicePairMask mask;
     mask.softcap = host.softcap;
     mask.q_rows = static_cast<std::int32_t>(q.rows), mask.k_rows = static_cast<std::int32_t>(k.rows);
+    if (host.placed()) return placed(mask, host);
     if (host.bias) mask.bias = view(*host.bias);
     if (host.keep) mask.keep = view(*host.keep);
     mask.full = !host.columns.empty();
@@ -97,6 +110,7 @@ testing::TileRun attend(const kernels::MaskedAttend& call, bool skips, std::uint
   tile.out = tables.view(host.out), tile.lse = tables.view(host.lse);
   tile.scale = host.scale, tile.write = host.write;
   tile.work = tables.list(chosen.work);
+  set_numbers_of_heads(tile, host);
   params.mask = tables.mask(call.mask, host.q, host.k, host.segments, skips);
   scan(params.mask, seed);
   if (chosen.variant->on_tensor_cores())
@@ -120,6 +134,7 @@ testing::TileRun attend_backward(const kernels::MaskedAttendBackward& call, bool
   params.mask = tables.mask(call.mask, host.q, host.k, host.segments, skips);
   if (call.dbias) params.dbias = tables.view(*call.dbias);
   params.write_dbias = call.write_dbias;
+  if (call.dtable) params.dtable = tables.view(*call.dtable);
   if (call.dbias && params.mask.full && call.write_dbias == Write::store) fill_zero(*call.dbias);
   scan(params.mask, seed);
   if (chosen.variant->on_tensor_cores())
@@ -165,6 +180,13 @@ TEST_CASE("long: masked kernels on tensor cores, emulated, against brute force")
 
 TEST_CASE("long: masked kernels for every call, emulated, against brute force") {
   check_cases(false, 10);
+}
+
+TEST_CASE("masked kernels with biases of positions and sinks, emulated, beside the CPU tiles") {
+  testing::Report report;
+  testing::placed_cases(report, runner(true));
+  CHECK(report.summary());
+  CHECK(report.ran("masked mma bf16 128"));
 }
 
 TEST_CASE("long: selection of keys, emulated, against counting") {

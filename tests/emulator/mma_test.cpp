@@ -71,7 +71,7 @@ testing::TileRun attend(const Kernels& kernels, const kernels::Attend& call, std
                       .work = Tables::list(chosen.work),
                       .scale = call.scale,
                       .write = call.write};
-  set_max_logit(params, call);
+  set_numbers_of_heads(params, call);
   kernels.run.attend(params, seed);
   return {chosen.variant->name, true};
 }

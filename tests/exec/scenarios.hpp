@@ -27,6 +27,9 @@ struct ScenarioSpec {
   double scale = 0;  // default: head_size^-0.5
   bool backward = true;
   bool max_logit = false;
+  bool sink = false;
+  double softcap = 0;
+  BiasForm bias = BiasForm::none;  // alibi: of slopes 1/2, 1/4, ...; buckets: 8, up to a distance of 12
   std::int64_t replicas = 1;
   std::string algorithm;  // empty: any that takes the placement
   Options options;
@@ -56,6 +59,10 @@ inline Scenario scenario(const ScenarioSpec& spec) {
   p.scale = spec.scale > 0 ? spec.scale : 1 / std::sqrt(static_cast<double>(spec.head_size));
   p.direction = spec.backward ? Direction::forward_backward : Direction::forward;
   p.max_logit = spec.max_logit;
+  p.sink = spec.sink, p.softcap = spec.softcap, p.bias = spec.bias;
+  if (p.bias == BiasForm::alibi)
+    for (std::int64_t h = 0; h < p.heads; ++h) p.slopes.push_back(std::ldexp(0.5, static_cast<int>(-h)));
+  if (p.bias == BiasForm::buckets) p.buckets = 8, p.max_distance = 12;
   s.parallel.ranks = spec.ranks;
   s.parallel.replicas = spec.replicas;
   s.algorithm = spec.algorithm.empty() ? testing::any_algorithm(spec.placement) : spec.algorithm;

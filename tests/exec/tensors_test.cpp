@@ -74,7 +74,7 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
   CHECK(names(p, Category::output) == "out lse ");
   p.max_logit = true;
   CHECK(names(p, Category::output) == "out lse max_logit ");
-  CHECK(tensor_names(Category::input) == "q, k, v, dout, log_decay, beta, bias");
+  CHECK(tensor_names(Category::input) == "q, k, v, dout, log_decay, beta, bias, sink, bias_table");
 
   p.direction = Direction::forward_backward;
   using Numbers = std::vector<std::int64_t>;
@@ -102,6 +102,10 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
       {{2, 6, 4}, {4, 1, 42, 41}},   // keep
       {{2, 6, 8, 6}, {8, 6, 6, 0}},  // dbias
       {{2, 6, 4}, {4, 1, 41, 40}},   // dbias
+      {{8}, {8, 1, 1, 0}},           // sink
+      {{8, 32}, {8, 32, 32, 0}},     // bias_table
+      {{8}, {8, 1, 1, 0}},           // dsink
+      {{8, 32}, {8, 32, 32, 0}},     // dbias_table
   };
   p.transition = Transition::matrix;
   REQUIRE(tensor_table().size() == by_hand.size());
@@ -109,13 +113,20 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
     const ProblemTensor& tensor = tensor_table()[i];
     CAPTURE(tensor.name);
     p.attention = tensor.attention.front();
-    const bool masked = p.attention == Attention::dynamic_mask;
-    p.bias = !masked ? BiasForm::none : tensor.axes.ends_with('K') ? BiasForm::full : BiasForm::keys;
-    p.keep = masked ? Keep::top_k : Keep::none;
+    const bool stored = tensor.name == "bias" || tensor.name == "keep" || tensor.name == "dbias";
+    const bool table = tensor.axes.ends_with('N');
+    if (stored) p.attention = Attention::dynamic_mask;
+    p.bias = table                        ? BiasForm::buckets
+             : !stored                    ? BiasForm::none
+             : tensor.axes.ends_with('K') ? BiasForm::full
+                                          : BiasForm::keys;
+    p.keep = stored ? Keep::top_k : Keep::none;
+    p.sink = tensor.name.ends_with("sink");
+    p.buckets = table ? 32 : 0;
     const TokenRow row = token_row(p, tensor);
     CHECK(shape_of(p, tensor) == by_hand[i].first);
     CHECK(Numbers{row.heads, row.width, row.buffer_width, row.first_column} == by_hand[i].second);
-    if (tensor.category == Category::input) CHECK(tensor.axes.starts_with("BS"));
+    if (tensor.category == Category::input && tensor.per_token()) CHECK(tensor.axes.starts_with("BS"));
   }
   p.packed = true;
   p.batch = p.sequence = 0;
@@ -135,6 +146,7 @@ TEST_CASE("the table of tensors names the buffers of plans") {
   const Problem& p = plan.scenario.problem;
   for (const ProblemTensor& tensor : tensor_table()) {
     if (std::ranges::count(tensor.attention, p.attention) == 0) continue;
+    if (tensor.asked != nullptr && !tensor.asked(p)) continue;
     CAPTURE(tensor.name);
     const auto& buffers = plan.ranks[0].buffers;
     const auto found =

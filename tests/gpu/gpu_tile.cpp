@@ -157,6 +157,7 @@ TileRunner gpu_attention() {
       kernels::Attend call = host;
       for (View* view : {&call.q, &call.k, &call.v, &call.out, &call.lse}) *view = mirror.device(*view);
       if (call.max_logit) call.max_logit = mirror.device(*call.max_logit);
+      if (call.sink) call.sink = mirror.device(*call.sink);
       kernels::CallOptions options = options_of(call.q);
       options.choice = kernel_choice;
       out_of_turn = choose_variant(call, kernels::cuda::variants_of_device(options)).work.out_of_turn;

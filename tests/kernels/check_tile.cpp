@@ -87,9 +87,20 @@ class AttendCase {
     added(problem, expected);
     if (tile_.segments.size() == 1 || tile_.apart) dropped_row(problem);
     rounded(problem, expected);
+    sunk(problem);
   }
 
  private:
+  // With a sink for each head: forward, and gradients of rows whose weights add up to less than 1.
+  void sunk(Problem problem) {
+    const double size = tile_.rising ? 20 : 2;
+    for (double sink : random_values(sinks_, problem.sizes.H, DType::fp32))
+      problem.sinks.push_back(size * sink);
+    const Expected expected = expected_of(problem);
+    forward(problem, expected);
+    backward(problem, expected);
+  }
+
   std::string attend(TileTensors& tensors, const Problem& problem, Write write) {
     const TileRun run = runner_.attend(tensors.all(), tile_.shift, tensors.attend(problem, write));
     check_surroundings(run, tensors);
@@ -316,6 +327,7 @@ class AttendCase {
   const TileRunner& runner_;
   const TileCase& tile_;
   std::mt19937& generator_;
+  std::mt19937 sinks_{11};
   std::string where_;
 };
 

@@ -37,7 +37,7 @@ double blocks_of(const Problem& problem) {
 
 double lse_bound(const Problem& problem, const Expected& expected) {
   return expected.score_magnitude +
-         std::log(static_cast<double>(std::max<std::int64_t>(1, problem.sizes.nk)));
+         std::log(static_cast<double>(std::max<std::int64_t>(1, problem.sizes.nk + !problem.sinks.empty())));
 }
 
 // Relative error of a weight of the online softmax, w above, plus that of a sum of n of them.
@@ -119,6 +119,8 @@ Expected expected_of(const Problem& problem, const std::vector<double>& given_de
   result.dq = result.dq_majorant = sized(nq, H, D);
   result.dk = result.dk_majorant = sized(nk, G, D);
   result.dv = result.dv_majorant = sized(nk, G, E);
+  for (const double sink : problem.sinks)
+    result.score_magnitude = std::max(result.score_magnitude, std::fabs(sink));
   std::vector<std::int64_t> keys;
   std::vector<double> p, dp, dp_majorant;
   for (std::int64_t h = 0; h < H; ++h) {
@@ -140,8 +142,9 @@ Expected expected_of(const Problem& problem, const std::vector<double>& given_de
       double& lse = result.lse[place_of(i, H, h, 1, 0)];
       lse = -infinity;
       if (keys.empty()) continue;
-      const double highest = *std::max_element(p.begin(), p.end());
-      double sum = 0;
+      const double sink = problem.sinks.empty() ? -infinity : problem.sinks[static_cast<std::size_t>(h)];
+      const double highest = std::max(*std::max_element(p.begin(), p.end()), sink);
+      double sum = std::exp(sink - highest);
       for (const double score : p) sum += std::exp(score - highest);
       lse = highest + std::log(sum);
 

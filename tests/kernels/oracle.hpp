@@ -44,6 +44,7 @@ struct Problem {
   double scale = 1;
   std::vector<Segment> segments;
   std::vector<double> q, k, v, dout;  // [nq,H,D], [nk,G,D], [nk,G,E], [nq,H,E]
+  std::vector<double> sinks = {};     // [H], of the dtype of lse; empty: none
 };
 
 // Of a number in [rows, heads, width].
@@ -61,7 +62,7 @@ struct Expected {
   std::vector<double> dq, dk, dv;       // [nq,H,D], [nk,G,D], [nk,G,E]
   std::vector<double> out_majorant;     // sum_j p_j |v_j|
   std::vector<double> dq_majorant, dk_majorant, dv_majorant;
-  double score_magnitude = 0;  // A
+  double score_magnitude = 0;  // A, no smaller than a sink: that is one more score
 };
 
 // Gradients are those of this problem's own softmax, or with another delta, [nq,H], if one is given. Entries

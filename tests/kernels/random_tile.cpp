@@ -155,6 +155,12 @@ static std::mt19937& only_if(bool there, std::mt19937& generator) {
   return there ? generator : other;
 }
 
+// In a layout of its own, whatever else is drawn.
+static Tensor sink_tensor(DType dtype, const Problem& problem) {
+  std::mt19937 generator(static_cast<unsigned>(problem.sizes.H));
+  return random_tensor(generator, dtype, 1, problem.sizes.H, 1, problem.sinks);
+}
+
 TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes,
                          const TileLayouts& layouts)
     : q(laid_out(of_operand(generator, layouts, layouts.q_runs, problem.sizes.nq), dtypes.nominal,
@@ -191,6 +197,7 @@ TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const 
           dtypes.out, dtypes.rounds_dkv ? problem.sizes.nk : 0, problem.sizes.G, problem.sizes.E, {})),
       max_logit(random_tensor(generator, dtypes.lse, 1, problem.sizes.H, 1,
                               std::vector<double>(static_cast<std::size_t>(problem.sizes.H), -infinity))),
+      sink(sink_tensor(dtypes.lse, problem)),
       rounds_dq(dtypes.rounds_dq),
       rounds_dkv(dtypes.rounds_dkv) {}
 
@@ -206,7 +213,8 @@ kernels::Attend TileTensors::attend(const Problem& problem, kernels::Write write
           .segments = problem.segments,
           .scale = problem.scale,
           .write = write,
-          .max_logit = raised};
+          .max_logit = raised,
+          .sink = problem.sinks.empty() ? std::nullopt : std::optional(sink.view())};
 }
 
 kernels::AttendBackward TileTensors::backward(const Problem& problem, kernels::Write write_dq,
@@ -247,8 +255,8 @@ std::vector<double> TileTensors::choose_out(std::mt19937& generator, const Probl
 }
 
 std::vector<Tensor*> TileTensors::all() {
-  return {&q,  &k,  &v,  &dout,       &out,        &lse,        &delta,
-          &dq, &dk, &dv, &rounded_dq, &rounded_dk, &rounded_dv, &max_logit};
+  return {&q,  &k,  &v,          &dout,       &out,        &lse,       &delta, &dq,
+          &dk, &dv, &rounded_dq, &rounded_dk, &rounded_dv, &max_logit, &sink};
 }
 
 std::string TileTensors::touched_gap() const {
@@ -265,7 +273,8 @@ std::string TileTensors::touched_gap() const {
                                                            {"rounded_dq", &rounded_dq},
                                                            {"rounded_dk", &rounded_dk},
                                                            {"rounded_dv", &rounded_dv},
-                                                           {"max_logit", &max_logit}};
+                                                           {"max_logit", &max_logit},
+                                                           {"sink", &sink}};
   for (const auto& [name, tensor] : tensors)
     if (const std::string text = tensor->touched_gap(); !text.empty()) return name + (": " + text);
   return "";

@@ -71,6 +71,7 @@ struct TileTensors {
   Tensor rounded_dk, rounded_dv;
   Tensor max_logit;             // -inf at first
   bool asks_max_logit = false;  // of attend()
+  Tensor sink;                  // of attend(), if the problem has sinks
   bool rounds_dq;               // backward() does, as TileDTypes::rounds_dq says at first
   bool rounds_dkv;
   // backward() has the call compute delta from out: choose_out() makes one for it, whose products with dout

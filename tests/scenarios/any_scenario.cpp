@@ -12,7 +12,8 @@ namespace {
 
 // A decay's slopes, one for each head.
 void fit_slopes(Problem& p) {
-  if (p.attention != Attention::linear || p.transition != Transition::decay) return;
+  const bool decays = p.attention == Attention::linear && p.transition == Transition::decay;
+  if (!decays && p.bias != BiasForm::alibi) return;
   std::vector<double> pattern = p.slopes;
   if (pattern.empty()) pattern = {0.35, 0.02, 0, 2.5};
   p.slopes.clear();

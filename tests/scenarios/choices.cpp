@@ -245,7 +245,7 @@ Dimension max_logit_dimension() {
   Dimension d{"max_logit", {}};
   for (const bool asked : {false, true})
     d.values.push_back({asked ? "true" : "false", [asked](Scenario& s) {
-                          s.problem.max_logit = asked && s.problem.attention == Attention::softmax;
+                          s.problem.max_logit = asked && s.problem.has_plain_logits();
                         }});
   return d;
 }
@@ -268,6 +268,22 @@ Dimension transition_dimension(const Algorithm& algorithm) {
 
 Dimension pair_mask_dimension(const Algorithm& algorithm) {
   Dimension d{"pair mask", {{"none", [](Scenario&) {}}}};
+  if (attention_of(std::string(algorithm.name)) == Attention::linear) return d;
+  const auto add_softmax = [&](const char* name, BiasForm bias, double softcap, bool sink) {
+    d.values.push_back({name, [=](Scenario& s) {
+                          Problem& p = s.problem;
+                          p.attention = Attention::softmax;
+                          p.bias = bias, p.softcap = softcap, p.sink = sink;
+                          if (bias == BiasForm::alibi) p.slopes = {0.5, 0.1};
+                          if (bias == BiasForm::buckets) p.buckets = 8, p.max_distance = 12;
+                        }});
+  };
+  add_softmax("sink", BiasForm::none, 0, true);
+  add_softmax("softcap", BiasForm::none, 2, false);
+  add_softmax("alibi, softcap, sink", BiasForm::alibi, 3, true);
+  add_softmax("buckets, sink", BiasForm::buckets, 0, true);
+  add_softmax("softmax keys", BiasForm::keys, 0, true);
+  add_softmax("softmax full", BiasForm::full, 0, false);
   Scenario asks = any_scenario(2, std::string(algorithm.name));
   asks.schedule = {};
   asks.problem.attention = Attention::dynamic_mask;
@@ -284,7 +300,6 @@ Dimension pair_mask_dimension(const Algorithm& algorithm) {
                           p.top_k = keep == Keep::top_k ? 6 : 0;
                         }});
   };
-  add("softcap", BiasForm::none, Keep::none, 0, 2);
   add("keys", BiasForm::keys, Keep::none, 0, 3);
   add("keys top_k", BiasForm::keys, Keep::top_k, 4, 0);
   add("full", BiasForm::full, Keep::none, 0, 0);

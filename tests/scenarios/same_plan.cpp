@@ -49,6 +49,8 @@ std::string difference(const RankPlan& a, const Operation& x, const RankPlan& b,
   if (!same_accesses(a, a.writes(x), b, b.writes(y))) return "writes";
   if (!same_parts(a, a.parts_of(x), b, b.parts_of(y))) return "parts";
   if (!std::ranges::equal(a.segments_of(x), b.segments_of(y))) return "segments";
+  if (x.softcap != y.softcap || x.bias != y.bias || !std::ranges::equal(a.columns_of(x), b.columns_of(y)))
+    return "softcap, bias or columns";
   if (!std::ranges::equal(a.after(x), b.after(y))) return "after";
   if (!std::ranges::equal(a.after_started(x), b.after_started(y))) return "after_started";
   return {};
@@ -64,6 +66,10 @@ std::string difference(const Problem& p, const Problem& q) {
   if (p.heads != q.heads || p.kv_heads != q.kv_heads || p.head_size != q.head_size ||
       p.value_size != q.value_size || p.scale != q.scale || p.max_logit != q.max_logit)
     return "heads, sizes, scale or max_logit";
+  if (p.bias != q.bias || p.softcap != q.softcap || p.sink != q.sink || p.slopes != q.slopes ||
+      p.buckets != q.buckets || p.max_distance != q.max_distance || p.keep != q.keep || p.top_k != q.top_k ||
+      p.block != q.block)
+    return "bias, softcap, sink or keep";
   return {};
 }
 

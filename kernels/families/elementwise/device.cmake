@@ -1,2 +1,4 @@
 # Sources of the row-wise kernels for nvcc.
-target_sources(cplab_kernels_portable PRIVATE "${family_folder}/elementwise.cu")
+target_sources(cplab_kernels_portable PRIVATE
+  "${family_folder}/elementwise.cu"
+  "${family_folder}/sink_gradient.cu")

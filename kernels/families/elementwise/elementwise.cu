@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <stdexcept>
+#include <vector>
 
 #include "kernels/families/elementwise/operations.cuh"
 #include "kernels/families/elementwise/row_groups.cuh"
@@ -222,42 +223,46 @@ void launch_preparation(const PreparationParams& p, CUstream_st* stream) {
 }
 
 std::span<const NamedKernel> elementwise_kernels() {
-  static const NamedKernel kernels[] = {
-      {"row_dot", "fp32", kernel_of<WideRowDot<float, 1>>()},
-      {"row_dot", "fp32 vector", kernel_of<WideRowDot<float, 8>>()},
-      {"row_dot", "2 bytes vector", kernel_of<RowDot<float, 8, 2>>()},
-      {"row_dot", "2 bytes vector, and zeros", kernel_of<Preparation>()},
-      {"row_dot", "fp64", kernel_of<WideRowDot<double, 1>>()},
-      {"row_dot", "fp64 vector", kernel_of<WideRowDot<double, 8>>()},
-      {"merge", "fp32", kernel_of<MergeRows<float, 1>>()},
-      {"merge", "fp32 vector", kernel_of<MergeRows<float, 8>>()},
-      {"merge", "fp64", kernel_of<MergeRows<double, 1>>()},
-      {"merge", "fp64 vector", kernel_of<MergeRows<double, 8>>()},
-      {"merge_lse", "fp32", kernel_of<MergeLseRows<float>>()},
-      {"merge_lse", "fp64", kernel_of<MergeLseRows<double>>()},
-      {"rescale", "fp32", kernel_of<RescaleRows<float, 1>>()},
-      {"rescale", "fp32 vector", kernel_of<RescaleRows<float, 8>>()},
-      {"rescale", "fp64", kernel_of<RescaleRows<double, 1>>()},
-      {"rescale", "fp64 vector", kernel_of<RescaleRows<double, 8>>()},
-      {"copy", "2 bytes", kernel_of<MoveBits<std::uint16_t>>()},
-      {"copy", "4 bytes", kernel_of<MoveBits<std::uint32_t>>()},
-      {"copy", "8 bytes", kernel_of<MoveBits<std::uint64_t>>()},
-      {"copy", "16 bytes", kernel_of<MoveBits<uint4>>()},
-      {"cast", "fp32", kernel_of<Cast<float, 1>>()},
-      {"cast", "fp32 vector", kernel_of<Cast<float, 8>>()},
-      {"cast", "fp64", kernel_of<Cast<double, 1>>()},
-      {"cast", "fp64 vector", kernel_of<Cast<double, 8>>()},
-      {"add", "fp32", kernel_of<Add<float, 1>>()},
-      {"add", "fp32 vector", kernel_of<Add<float, 8>>()},
-      {"add", "fp64", kernel_of<Add<double, 1>>()},
-      {"add", "fp64 vector", kernel_of<Add<double, 8>>()},
-      {"maximum", "fp32", kernel_of<Maximum<float>>()},
-      {"maximum", "fp64", kernel_of<Maximum<double>>()},
-      {"fill", "2 bytes", kernel_of<FillBits<std::uint16_t>>()},
-      {"fill", "4 bytes", kernel_of<FillBits<std::uint32_t>>()},
-      {"fill", "8 bytes", kernel_of<FillBits<std::uint64_t>>()},
-      {"fill", "16 bytes", kernel_of<FillBits<uint4>>()},
-  };
+  static const std::vector<NamedKernel> kernels = [] {
+    std::vector<NamedKernel> all{
+        {"row_dot", "fp32", kernel_of<WideRowDot<float, 1>>()},
+        {"row_dot", "fp32 vector", kernel_of<WideRowDot<float, 8>>()},
+        {"row_dot", "2 bytes vector", kernel_of<RowDot<float, 8, 2>>()},
+        {"row_dot", "2 bytes vector, and zeros", kernel_of<Preparation>()},
+        {"row_dot", "fp64", kernel_of<WideRowDot<double, 1>>()},
+        {"row_dot", "fp64 vector", kernel_of<WideRowDot<double, 8>>()},
+        {"merge", "fp32", kernel_of<MergeRows<float, 1>>()},
+        {"merge", "fp32 vector", kernel_of<MergeRows<float, 8>>()},
+        {"merge", "fp64", kernel_of<MergeRows<double, 1>>()},
+        {"merge", "fp64 vector", kernel_of<MergeRows<double, 8>>()},
+        {"merge_lse", "fp32", kernel_of<MergeLseRows<float>>()},
+        {"merge_lse", "fp64", kernel_of<MergeLseRows<double>>()},
+        {"rescale", "fp32", kernel_of<RescaleRows<float, 1>>()},
+        {"rescale", "fp32 vector", kernel_of<RescaleRows<float, 8>>()},
+        {"rescale", "fp64", kernel_of<RescaleRows<double, 1>>()},
+        {"rescale", "fp64 vector", kernel_of<RescaleRows<double, 8>>()},
+        {"copy", "2 bytes", kernel_of<MoveBits<std::uint16_t>>()},
+        {"copy", "4 bytes", kernel_of<MoveBits<std::uint32_t>>()},
+        {"copy", "8 bytes", kernel_of<MoveBits<std::uint64_t>>()},
+        {"copy", "16 bytes", kernel_of<MoveBits<uint4>>()},
+        {"cast", "fp32", kernel_of<Cast<float, 1>>()},
+        {"cast", "fp32 vector", kernel_of<Cast<float, 8>>()},
+        {"cast", "fp64", kernel_of<Cast<double, 1>>()},
+        {"cast", "fp64 vector", kernel_of<Cast<double, 8>>()},
+        {"add", "fp32", kernel_of<Add<float, 1>>()},
+        {"add", "fp32 vector", kernel_of<Add<float, 8>>()},
+        {"add", "fp64", kernel_of<Add<double, 1>>()},
+        {"add", "fp64 vector", kernel_of<Add<double, 8>>()},
+        {"maximum", "fp32", kernel_of<Maximum<float>>()},
+        {"maximum", "fp64", kernel_of<Maximum<double>>()},
+        {"fill", "2 bytes", kernel_of<FillBits<std::uint16_t>>()},
+        {"fill", "4 bytes", kernel_of<FillBits<std::uint32_t>>()},
+        {"fill", "8 bytes", kernel_of<FillBits<std::uint64_t>>()},
+        {"fill", "16 bytes", kernel_of<FillBits<uint4>>()},
+    };
+    for (const NamedKernel& kernel : sink_gradient_kernels()) all.push_back(kernel);
+    return all;
+  }();
   return kernels;
 }
 

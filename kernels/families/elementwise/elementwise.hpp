@@ -29,6 +29,10 @@ struct RowwiseParams {
   double value = 0;
 };
 
+struct SinkGradientParams {
+  DeviceView sink, lse, delta, dsink;
+};
+
 // "row_dot", "copy", "cast", ...
 const char* rowwise_name(const Rowwise&);
 
@@ -38,6 +42,7 @@ void launch_merge(const MergeParams& params, CUstream_st* stream);
 void launch_merge_lse(const DeviceView& part, const DeviceView& into, CUstream_st* stream);
 void launch_rescale(const RescaleParams& params, CUstream_st* stream);
 void launch_rowwise(const RowwiseParams& params, CUstream_st* stream);
+void launch_sink_gradient(const SinkGradientParams& params, CUstream_st* stream);
 inline void launch_fill(const DeviceView& into, double value, CUstream_st* stream) {
   launch_rowwise({Rowwise::Kind::fill, {}, {}, into, value}, stream);
 }
@@ -59,6 +64,7 @@ struct NamedKernel {
   const char* part;  // "fp32 vector": memory is moved in 16-byte pieces
   KernelFunction function;
 };
-std::span<const NamedKernel> elementwise_kernels();
+std::span<const NamedKernel> elementwise_kernels();  // all of them
+std::span<const NamedKernel> sink_gradient_kernels();
 
 }  // namespace cplab::kernels::cuda

@@ -17,7 +17,8 @@ std::vector<std::pair<std::string, DType>> parts_of(std::string_view kind) {
             {"4 bytes", DType::fp32},
             {"8 bytes", DType::fp64},
             {"16 bytes", DType::fp32}};
-  if (kind == "merge_lse" || kind == "maximum") return {{"fp32", DType::fp32}, {"fp64", DType::fp64}};
+  if (kind == "merge_lse" || kind == "maximum" || kind == "sink_gradient")
+    return {{"fp32", DType::fp32}, {"fp64", DType::fp64}};
   std::vector<std::pair<std::string, DType>> parts = {{"fp32", DType::fp32},
                                                       {"fp32 vector", DType::fp32},
                                                       {"fp64", DType::fp64},
@@ -32,11 +33,12 @@ std::vector<std::pair<std::string, DType>> parts_of(std::string_view kind) {
 
 std::vector<KernelEntry> rowwise_entries() {
   std::vector<KernelEntry> all;
-  for (const std::string_view kind :
-       {"row_dot", "merge", "merge_lse", "rescale", "copy", "cast", "add", "maximum", "fill"})
+  for (const std::string_view kind : {"row_dot", "merge", "merge_lse", "rescale", "copy", "cast", "add",
+                                      "maximum", "fill", "sink_gradient"})
     for (auto& [name, dtype] : parts_of(kind)) {
       const KernelEntry entry{.variant = std::string(kind), .kind = kind, .family = "rows", .dtype = dtype};
-      for (KernelEntry& each : with_parts(entry, {{std::move(name), 256, 0, 0, 0}}))
+      for (KernelEntry& each :
+           with_parts(entry, {{std::move(name), kind == "sink_gradient" ? 512 : 256, 0, 0, 0}}))
         all.push_back(std::move(each));
     }
   return all;

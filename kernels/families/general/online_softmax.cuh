@@ -71,6 +71,14 @@ __device__ inline void write_row(const AttendParams& params, std::int32_t row, s
   const bool empty = sum == T(0);
   const bool merge = params.write == Write::merge;
   if (merge && empty) return;
+  T rescale = 1;                           // of out
+  if (params.sink != nullptr && !empty) {  // one more score, whose value is 0
+    const T sink = static_cast<const T*>(params.sink)[head * params.sink_stride];
+    const T highest = sink > maximum ? sink : maximum;
+    rescale = exp(maximum - highest);
+    sum = sum * rescale + exp(sink - highest);
+    maximum = highest;
+  }
   T lse = empty ? minus_infinity<T>() : finite_shift(maximum) + log(sum);
   const T held = merge ? load_first<T>(params.lse, row, head) : minus_infinity<T>();
   T held_weight = 0;
@@ -86,7 +94,7 @@ __device__ inline void write_row(const AttendParams& params, std::int32_t row, s
 #pragma unroll
   for (std::int32_t x = 0; x < GeneralShape<T>::columns_per_lane; ++x) {
     if (column + 32 * x >= params.out.width) break;
-    T value = empty ? T(0) : out[x] / sum;
+    T value = empty ? T(0) : out[x] * rescale / sum;
     if (holds)
       value = load_element_as<T>(params.out.data, params.out.dtype, at + column + 32 * x) * held_weight +
               value * part_weight;

@@ -26,9 +26,11 @@ __device__ __forceinline__ RowUpdate finish_row(const AttendParams& call, const 
   const bool empty = sum == 0;
   RowUpdate update;
   update.write = lane % 4 < 2 && row < tile_end && !(merge && empty);
-  update.factor = empty ? 0 : __fdividef(1, sum);
   if (!update.write) return update;
-  float lse = empty ? -infinity() : fmaf(scaled_maximum(maximum, scale_log2), ln_2, logf(sum));
+  FinishedSum finished = {0, -infinity()};
+  if (!empty) finished = finish_sum(call, head, sum, scaled_maximum(maximum, scale_log2));
+  update.factor = finished.factor;
+  float lse = finished.lse;
   float* const to = row_of<float>(call.lse, head, row);
   const float held = merge ? *to : -infinity();
   if (held != -infinity()) {

@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(MaskedDkvShape<D>::threads, MaskedDkvShape<D>:
       gemm_ss<T, D>(p, address_own_rows<D, 16>(k_tile), address_columns<D>(q_part));
       std::uint32_t live = visible_pairs<n_tiles>(*walk, block, query, cover);
       if (mask.keep.data != nullptr) live &= kept_pairs(keep);
-      to_logits<T, true>(p[0], bias, by, slope);
+      to_logits<T, true>(p[0], bias, PlacedBias<owner>{mask, block.head, box}, by, slope);
 #pragma unroll
       for (int n = 0; n < n_tiles; ++n) {
         const float2 pair = *reinterpret_cast<const float2*>(lse + 8 * n);

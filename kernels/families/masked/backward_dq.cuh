@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(MaskedDqShape<D>::threads, MaskedDqShape<D>::b
       if (lse[0] == infinity()) live &= ~upper_rows;
       if (lse[8] == infinity()) live &= upper_rows;
       seen |= live;
-      to_logits<T, true>(p[0], bias, by, slope);
+      to_logits<T, true>(p[0], bias, PlacedBias<owner>{mask, head, box}, by, slope);
       clear(dp);
       gemm_ss<T, D>(dp, address_own_rows<D, 16>(q_tile + Shape::q_bytes),
                     address_columns<D>(k_part + Shape::k_bytes));

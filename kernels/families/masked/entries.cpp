@@ -27,10 +27,11 @@ std::vector<KernelEntry> entries_of(const MaskedBackwardVariant& variant) {
   if (variant.on_tensor_cores())
     return with_parts(entry, {{"dk, dv", 128, cell_rows, rows, 2}, {"dq", 128, rows, cell_rows, 2}});
   const KernelPart part{"dk, dv", 128, rows, rows, 1};
-  std::vector<KernelPart> parts(4, part);
+  std::vector<KernelPart> parts(5, part);
   parts[1].name = "dq";
   parts[2].name = "dbias of keys";
   parts[3].name = "dbias of pairs";
+  parts[4].name = "dbias of a table";
   return with_parts(entry, std::move(parts));
 }
 

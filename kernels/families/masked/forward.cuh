@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(MaskedForwardShape<D>::threads, MaskedForwardS
     std::uint32_t live = visible_pairs<n_tiles>(*walk, block, block.begin, cover);
     if (mask.keep.data != nullptr) live &= kept_pairs(keep);
     float unused[1][4];
-    to_logits<T, false>(s[0], bias, by, unused);
+    to_logits<T, false>(s[0], bias, PlacedBias<owner>{mask, static_cast<int>(blockIdx.y), box}, by, unused);
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n)
 #pragma unroll

@@ -177,10 +177,28 @@ struct LogitScale {
   float scale, softcap;
 };
 
+// The bias of positions of a box's elements, of one query head.
+template <Owner owner>
+struct PlacedBias {
+  const DevicePairMask& mask;
+  int head;
+  const PairBox<owner>& box;
+
+  __device__ __forceinline__ bool there() const { return mask.positions != nullptr; }
+  // Of element [n][e]; of one outside the box that of another inside.
+  __device__ __forceinline__ float operator()(int n, int e) const {
+    const int row = min(box.row + 8 * (e / 2), box.row_end - 1);
+    const int column = min(box.column + 2 * (thread_index() & 3) + 8 * n + e % 2, box.column_end - 1);
+    return owner == Owner::queries ? placed_bias<float>(mask, head, row, column)
+                                   : placed_bias<float>(mask, head, column, row);
+  }
+};
+
 // From q.k to x in units of log2; `slope` becomes dx/dz.
-template <class T, bool slopes, int n_tiles>
+template <class T, bool slopes, int n_tiles, Owner owner>
 __device__ __forceinline__ void to_logits(float (&s)[n_tiles][4], const PairFragment<n_tiles>& bias,
-                                          const LogitScale& by, float (&slope)[slopes ? n_tiles : 1][4]) {
+                                          const PlacedBias<owner>& placed, const LogitScale& by,
+                                          float (&slope)[slopes ? n_tiles : 1][4]) {
   const float inverse = by.softcap != 0 ? 1 / by.softcap : 0;
 #pragma unroll
   for (int n = 0; n < n_tiles; ++n)
@@ -190,6 +208,12 @@ __device__ __forceinline__ void to_logits(float (&s)[n_tiles][4], const PairFrag
       s[n][2 * half] = fmaf(s[n][2 * half], by.scale, b.x);
       s[n][2 * half + 1] = fmaf(s[n][2 * half + 1], by.scale, b.y);
     }
+  if (placed.there()) {
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) s[n][e] += placed(n, e);
+  }
   if (by.softcap == 0) {
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n)

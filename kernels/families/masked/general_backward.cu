@@ -22,6 +22,9 @@ void launch_backward(const MaskedBackwardParams& params, CUstream_st* stream) {
   }
   if (call.by_q.count > 0 && call.q.heads > 0) {
     launch_general_dq<HeadMask<T>>(params, stream);
+    if (params.dtable.data != nullptr)
+      attend_masked_general_dtable<T>
+          <<<general_grid(call.by_q.count, call.q.heads), general_threads, 0, stream>>>(params);
     if (params.dbias.data != nullptr && pairs)
       attend_masked_general_dbias_pairs<T>
           <<<general_grid(call.by_q.count, params.dbias.heads), general_threads, 0, stream>>>(params);
@@ -34,7 +37,8 @@ MaskedBackwardKernel kernel_named(std::string name) {
       kernel_function<attend_backward_general_dkv<HeadMask<T>>>(general_shape),
       kernel_function<attend_backward_general_dq<HeadMask<T>>>(general_shape),
       kernel_function<attend_masked_general_dbias_keys<T>>(general_shape),
-      kernel_function<attend_masked_general_dbias_pairs<T>>(general_shape)};
+      kernel_function<attend_masked_general_dbias_pairs<T>>(general_shape),
+      kernel_function<attend_masked_general_dtable<T>>(general_shape)};
   return {.name = std::move(name), .launch = launch_backward<T>, .functions = functions};
 }
 

@@ -93,6 +93,48 @@ __global__ void __launch_bounds__(general_threads)
   }
 }
 
+// Of a table. One thread block per work tile of queries and query head (y), which sums in shared memory
+// before it adds to what others sum: in an order that differs from run to run.
+template <class T>
+__global__ void __launch_bounds__(general_threads)
+    attend_masked_general_dtable(const __grid_constant__ MaskedBackwardParams params) {
+  constexpr std::int32_t most_buckets = 1024;  // limits::buckets of the problem
+  __shared__ DzBlock<T> block;
+  __shared__ T sums[most_buckets];
+  const AttendBackwardParams& call = params.tile;
+  const WorkTile tile = call.by_q.tiles[blockIdx.x];
+  const auto head = static_cast<std::int32_t>(blockIdx.y);
+  const std::int32_t warp = static_cast<std::int32_t>(threadIdx.x) / 32;
+  const std::int32_t lane = static_cast<std::int32_t>(threadIdx.x) % 32;
+  for (auto x = static_cast<std::int32_t>(threadIdx.x); x < params.dtable.width; x += general_threads)
+    sums[x] = 0;
+  __syncthreads();
+  for (std::int32_t s = 0; s < tile.count; ++s) {
+    const DeviceSegment segment = call.by_q.segments[tile.first + s];
+    const std::int32_t begin = max(tile.begin, segment.q_begin);
+    const std::int32_t end = min(tile.end, segment.q_end);
+    if (begin >= end) continue;
+    const std::int32_t keys_begin = max(segment.k_begin, begin + segment.low);
+    const std::int32_t keys_end = min(segment.k_end, end + segment.high);
+    for (std::int32_t key = keys_begin; key < keys_end; key += general_rows) {
+      std::uint32_t masks[rows_per_warp];
+      block.compute(params, segment, head, begin, end, key, keys_end, masks);
+#pragma unroll
+      for (std::int32_t i = 0; i < rows_per_warp; ++i) {
+        if ((masks[i] >> lane & 1U) == 0) continue;
+        const std::int32_t row = begin + warp + general_warps * i;
+        const std::int32_t distance =
+            params.mask.positions[key + lane] - params.mask.positions[params.mask.k_rows + row];
+        atomicAdd(&sums[bucket_of(params.mask, distance)], block.dp[warp + general_warps * i][lane]);
+      }
+    }
+  }
+  __syncthreads();
+  T* const into = static_cast<T*>(params.dtable.data) + row_offset(params.dtable, 0, head);
+  for (auto x = static_cast<std::int32_t>(threadIdx.x); x < params.dtable.width; x += general_threads)
+    if (sums[x] != T(0)) atomicAdd(into + x, sums[x]);
+}
+
 // Of a bias for each key. One thread block per work tile of keys and bias head (y); a lane sums its key.
 template <class T>
 __global__ void __launch_bounds__(general_threads, 5)

@@ -31,7 +31,7 @@ struct HeadMask {
   static constexpr int dq_blocks = 3;
 
   const DevicePairMask& mask;
-  int bias_head = 0, keep_head = 0;
+  int head = 0, bias_head = 0, keep_head = 0;
 
   static __host__ __device__ const AttendParams& call(const MaskedParams& params) { return params.tile; }
   static __host__ __device__ const AttendBackwardParams& call(const MaskedBackwardParams& params) {
@@ -39,7 +39,7 @@ struct HeadMask {
   }
 
   template <class AnyParams>
-  __device__ HeadMask(const AnyParams& params, int head) : mask(params.mask) {
+  __device__ HeadMask(const AnyParams& params, int head_) : mask(params.mask), head(head_) {
     const int q_heads = params.tile.q.heads;
     if (mask.bias.data != nullptr) bias_head = mask_head(mask.bias, head, q_heads);
     if (mask.keep.data != nullptr) keep_head = mask_head(mask.keep, head, q_heads);
@@ -61,6 +61,7 @@ struct HeadMask {
     if (mask.bias.data != nullptr)
       score += load_element_as<T>(mask.bias.data, mask.bias.dtype,
                                   pair_offset(mask, mask.bias, bias_head, query, key));
+    if (mask.positions != nullptr) score += placed_bias<T>(mask, head, query, key);
     if (mask.softcap == 0) return score;
     const T cap = static_cast<T>(mask.softcap);
     const T t = tanh(score / cap);

@@ -24,6 +24,21 @@ __device__ __forceinline__ std::int64_t pair_offset(const DevicePairMask& mask, 
          (mask.columns != nullptr ? mask.columns[key] : mask.first_column + key);
 }
 
+// The column of the table for a key that lies `distance` behind its query.
+__device__ __forceinline__ int bucket_of(const DevicePairMask& mask, int distance) {
+  const int later = mask.later_buckets, far = later > 0 || distance < 0 ? abs(distance) : 0;
+  return mask.bucket_of[min(far, mask.last_distance)] + (distance > 0 ? later : 0);
+}
+
+// The bias of a pair by its positions.
+template <class T>
+__device__ __forceinline__ T placed_bias(const DevicePairMask& mask, int head, int query, int key) {
+  const int distance = mask.positions[key] - mask.positions[mask.k_rows + query];
+  if (mask.slopes != nullptr) return -static_cast<T>(mask.slopes[head]) * static_cast<T>(abs(distance));
+  return load_element_as<T>(mask.table.data, mask.table.dtype,
+                            row_offset(mask.table, 0, head) + bucket_of(mask, distance));
+}
+
 // The first kept cell of columns [cell, end) in a row of cells; `end` if there is none. By a whole warp,
 // which looks at 1,024 cells at a time.
 __device__ __forceinline__ int first_kept_cell(const CellBits& bits, int head, int row_cell, int cell,

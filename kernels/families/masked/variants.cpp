@@ -64,6 +64,7 @@ Unmet unmet_mma(const MaskedAttendBackward& call, DType dtype, int head_size) {
   if (const Unmet unmet = unmet_backward_mma(without_distances_of_v(call.tile), dtype, head_size, head_size))
     return unmet;
   if (const Unmet unmet = unmet_mask(call.mask, dtype)) return unmet;
+  if (call.dtable) return Misfit{"dtable", "is asked for"};
   if (!call.dbias) return {};
   const bool full = !call.mask.columns.empty();
   const std::int64_t heads = full ? call.tile.q.heads : call.tile.k.heads;
@@ -87,7 +88,7 @@ const Variant& first_that_fits(std::span<const Variant> variants, const Call& ca
     if (!variant.unmet(call)) return variant;
   throw std::invalid_argument(
       has_fp64_operand(call) ? "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)"
-                             : "no kernel of dynamic mask attention of this build fits the call");
+                             : "no kernel of this build that changes logits fits the call");
 }
 
 template <class Call>
@@ -159,6 +160,32 @@ ChosenMaskedBackward choose_variant(const MaskedAttendBackward& call, const Vari
       query_tiles(live, even_cuts(call.tile.q.rows, variant.tile_rows), call.tile.write_dq == Write::store),
       key_tiles(live, even_cuts(call.tile.k.rows, variant.tile_rows),
                 call.tile.write_dk == Write::store || stores_keys_bias)};
+}
+
+std::vector<std::int32_t> positions_of(const PairMask& mask) {
+  std::vector<std::int32_t> positions;
+  for (const RowRun& run : mask.columns) {
+    require(run.count == 0 || run.begin + (run.count - 1) * run.step < unbounded,
+            "a position is 2^30 or more, too far for a GPU kernel");
+    for (std::int64_t i = 0; i < run.count; ++i)
+      positions.push_back(static_cast<std::int32_t>(run.begin + i * run.step));
+  }
+  return positions;
+}
+
+std::vector<std::int32_t> buckets_of_distances(const PairMask& mask) {
+  require(mask.starts.empty() || mask.starts.back() < unbounded,
+          "a bucket begins at a distance of 2^30 or more, too far for a GPU kernel");
+  std::vector<std::int32_t> buckets;
+  const std::int64_t last = mask.starts.empty() ? 0 : mask.starts.back();
+  std::int32_t bucket = 0;
+  for (std::int64_t distance = 0; distance <= last; ++distance) {
+    while (static_cast<std::size_t>(bucket) < mask.starts.size() &&
+           mask.starts[static_cast<std::size_t>(bucket)] <= distance)
+      ++bucket;
+    buckets.push_back(bucket);
+  }
+  return buckets;
 }
 
 std::vector<KeyReach> key_reaches(std::span<const Segment> segments, std::int64_t q_rows) {

@@ -58,6 +58,11 @@ ChosenMasked choose_variant(const MaskedAttend& call, const VariantOptions& opti
 ChosenMaskedBackward choose_variant(const MaskedAttendBackward& call, const VariantOptions& options);
 
 // Of each cell of queries, the keys from the first that one of them sees to the last.
+// Of a bias of positions: those of the rows of k, then of q; and of each distance up to the first of the last
+// bucket its bucket. Throw std::invalid_argument for what a GPU kernel cannot count.
+std::vector<std::int32_t> positions_of(const PairMask& mask);
+std::vector<std::int32_t> buckets_of_distances(const PairMask& mask);
+
 std::vector<KeyReach> key_reaches(std::span<const Segment> segments, std::int64_t q_rows);
 
 // What the kernel of a selection takes, with these views of bias and keep. Throws std::invalid_argument if

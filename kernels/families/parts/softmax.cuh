@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/families/parts/primitives.cuh"
+#include "kernels/tiles/params.hpp"
 
 namespace cplab::kernels::cuda {
 
@@ -16,6 +17,27 @@ struct __align__(16) SoftmaxState {
 // A maximum in units of log2; 0 while no key was seen: then every P is exp2(-inf) = 0.
 __device__ __forceinline__ float scaled_maximum(float maximum, float scale_log2) {
   return maximum == -infinity() ? 0 : maximum * scale_log2;
+}
+
+// What a row is finished with, whose sum is of exp2(score - shift) and above 0, or NaN: 1 / sum, and lse;
+// with the head's sink in it, where there is one. Then the larger of sink and shift is what is subtracted, as
+// if the sink were one more score.
+struct FinishedSum {
+  float factor, lse;
+};
+__device__ __forceinline__ FinishedSum finish_sum(const AttendParams& call, int head, float sum,
+                                                  float shift) {
+  if (call.sink != nullptr) {
+    const float sink = static_cast<const float*>(call.sink)[head * call.sink_stride];
+    const float above = fmaf(sink, log2_e, -shift);
+    if (above > 0) {
+      const float rescale = exp2f(-above);
+      sum = fmaf(sum, rescale, 1);
+      return {__fdividef(rescale, sum), sink + logf(sum)};
+    }
+    sum += exp2f(above);
+  }
+  return {__fdividef(1, sum), fmaf(shift, ln_2, logf(sum))};
 }
 
 // Of two lse above -inf, or NaN: max + log1p(exp(min - max)).

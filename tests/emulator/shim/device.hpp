@@ -109,8 +109,9 @@ inline unsigned atomicOr(unsigned* number, unsigned bits) {  // threads take tur
   *number |= bits;
   return before;
 }
-inline unsigned atomicAdd(unsigned* number, unsigned more) {
-  const unsigned before = *number;
+template <class T>
+T atomicAdd(T* number, T more) {
+  const T before = *number;
   *number += more;
   return before;
 }

@@ -59,10 +59,12 @@ __device__ __forceinline__ void finish_rows(const AttendParams& params, const So
       const bool empty = sum == 0;
       RowUpdate& update = updates[m][half];
       update.write = row < tile_end && !(merge && empty);
-      update.factor = empty ? 0 : 1 / sum;
-      lse[m][half] =
-          empty ? -infinity()
-                : fmaf(scaled_maximum(softmax[m * threads].maximum[half], scale_log2), ln_2, logf(sum));
+      FinishedSum finished = {0, -infinity()};
+      if (!empty)
+        finished =
+            finish_sum(params, head, sum, scaled_maximum(softmax[m * threads].maximum[half], scale_log2));
+      update.factor = finished.factor;
+      lse[m][half] = finished.lse;
       if (!update.write || !merge) continue;
       const float held = *row_of<const float>(params.lse, head, row);
       if (held == -infinity()) continue;
