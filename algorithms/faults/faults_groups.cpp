@@ -60,6 +60,7 @@ void replicated_double_count(Plan& plan) {
   for (RankPlan& rank : plan.ranks) {
     const auto add = find_operation(rank, OpKind::add, Phase::backward, [&](const Operation& op) {
       const std::uint32_t from = rank.view_of(op, Operand::from).buffer;
+      if (rank.buffers[from].planes == 0) return false;  // no gradients of K and V
       return std::ranges::any_of(rank.operations, [&](const Operation& other) {
         return is_communication(other.kind) && brings(rank, other, from);
       });

@@ -98,7 +98,8 @@ void upper_half_overwrite(Plan& plan) {
   const auto i = find_operation(rank, OpKind::merge, Phase::forward, [&](const Operation& op) {
     if (op.writes.count != 2) return false;
     const View& out = rank.view_of(op, Operand::out);
-    return row_count(rank.rows_of(out)) < rank.buffers[out.buffer].rows;
+    const auto rows = rank.rows_of(out);
+    return row_count(rows) < rank.buffers[out.buffer].rows && rows[0].begin > 0;
   });
   if (i < 0)
     no_place("upper-half-overwrite", "an incremental merge of half a rank's queries (zigzag, causal)");

@@ -33,7 +33,6 @@ class Bidirectional final : public SoftmaxAlgorithm {
     for (auto& one : rings) one->ring.end_backward(one->g), one->finish(g);
   }
   Lane comm() const override { return rings[0]->ring.comm(); }
-  bool rereads_kv() const override { return rings[0]->ring.rereads_kv(); }
   bool stores_dq_once() const override { return rings[0]->ring.stores_dq_once(); }
 
  private:
@@ -52,11 +51,7 @@ Algorithm bidirectional_algorithm() {
   a.name = "bidirectional";
   a.aliases = {"token_ring"};
   a.summary = "a ring of half of the heads to the right, one of the others to the left (arXiv 2412.20501)";
-  a.teams = [](const Scenario& s) {
-    std::vector<int> left;
-    for (int place = static_cast<int>(s.parallel.ranks); place-- > 0;) left.push_back(place);
-    return std::vector<TeamSpec>{{"left", {left}}};
-  };
+  a.teams = [](const Scenario& s) { return std::vector{all_in_reverse("left", s.parallel.ranks)}; };
   return a;
 }
 

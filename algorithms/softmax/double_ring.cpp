@@ -4,8 +4,6 @@
 // over the slow links, each from the rank of the same place in the node before, an outer ring. A slow hop has
 // as long as a node has tiles. Backward, the sum of a node's gradients ends where its K and V came in, and
 // goes home from there; the own node's rows come last, beside the last of those hops.
-#include "algorithms/core/defaults.hpp"
-#include "algorithms/core/options.hpp"
 #include "algorithms/softmax/ring_attention.hpp"
 #include "algorithms/softmax/two_level.hpp"
 
@@ -40,41 +38,20 @@ Route backward_route(int ranks, int inner) {
   return {ranks, inner, std::move(visits)};
 }
 
-void build_double_ring(Builder& b) {
-  const Scope whole(b);
-  const RingOptions options = ring_options(b.scenario().schedule);
-  const int inner = static_cast<int>(b.scenario().schedule.count("node_ranks"));
-  const bool two = inner > 1 && inner < b.P();
-  RingAttention ring = two ? RingAttention(whole, options, forward_route(b.P(), inner),
-                                           backward_route(b.P(), inner), &b.team("outer"))
-                           : RingAttention(whole, options);
-  WithQuerySum with_sum(whole, ring);
-  run_whole(whole, with_sum);
-}
-
 }  // namespace
 
 Algorithm double_ring_algorithm() {
-  Algorithm a = algorithm_of_rings(build_double_ring);
+  Algorithm a = algorithm_of_node_rings([](Builder& b) {
+    const Scope whole(b);
+    const RingOptions options = ring_options(b.scenario().schedule);
+    const int P = b.P(), inner = static_cast<int>(b.scenario().schedule.count("node_ranks"));
+    if (inner == 1 || inner == P) return run_ring(whole, RingAttention(whole, options));
+    run_ring(whole, RingAttention(whole, options, forward_route(P, inner), backward_route(P, inner),
+                                  &b.team("outer")));
+  });
   a.name = "double_ring";
   a.aliases = {"loongtrain", "burst_engine"};
   a.summary = "a ring in each node, and beside it one across nodes (LoongTrain, arXiv 2406.18485)";
-  a.options.push_back(defaults::by_machine(least_option("node_ranks", 1, 1, "ranks of an inner ring")));
-  a.resolve_defaults = [](Scenario& s) {
-    if (!s.schedule.find("node_ranks"))
-      s.schedule.set("node_ranks", inner_ranks_by_machine(s.parallel.ranks, s.parallel.ranks));
-    resolve_plain_ring_defaults(s);
-  };
-  a.validate = [](const Scenario& s) {
-    validate_plain_rings(s);
-    require_divided_ranks(s, "node_ranks");
-  };
-  a.teams = [](const Scenario& s) {
-    std::vector<TeamSpec> teams =
-        two_level_teams(s.parallel.ranks, s.schedule.count("node_ranks"), InnerOrder::consecutive);
-    if (!teams.empty()) teams.erase(teams.begin());  // the inner rings are of the whole group
-    return teams;
-  };
   return a;
 }
 

@@ -49,15 +49,10 @@ Algorithm ring_algorithm() {
   a.dynamic_masks = true;
   a.options = whole_ring_option_infos();
   a.resolve_defaults = resolve_whole_ring_defaults;
-  a.validate = [](const Scenario& scenario) {
-    require_softmax(scenario);
-    validate_ring_options(scenario.schedule);
-  };
+  a.validate = validate_plain_rings;
   a.build = [](Builder& b) {
     const Scope whole(b);
-    RingAttention ring(whole, ring_options(b.scenario().schedule));
-    WithQuerySum with_sum(whole, ring);
-    run_whole(whole, with_sum);
+    run_ring(whole, RingAttention(whole, ring_options(b.scenario().schedule)));
   };
   return a;
 }

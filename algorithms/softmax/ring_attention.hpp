@@ -140,4 +140,10 @@ class RingAttention final : public SoftmaxAlgorithm {
   FirstTouch dq_touch, dbias_touch;
 };
 
+// Algorithm::build of a ring over the whole group.
+inline void run_ring(const Scope& whole, RingAttention&& ring) {
+  WithQuerySum with_sum(whole, ring);
+  run_whole(whole, with_sum);
+}
+
 }  // namespace cplab

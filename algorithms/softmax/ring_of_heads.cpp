@@ -56,4 +56,10 @@ void RingOfHeads::finish(const Backward& whole) {
   scope.b.copy(compute_lane, g.dkv, whole.dkv.of_problem(scope.key_heads()));
 }
 
+TeamSpec all_in_reverse(std::string name, std::int64_t ranks) {
+  TeamSpec all{std::move(name), {{}}};
+  for (int place = static_cast<int>(ranks); place-- > 0;) all.members[0].push_back(place);
+  return all;
+}
+
 }  // namespace cplab

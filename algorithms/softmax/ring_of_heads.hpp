@@ -1,6 +1,9 @@
 // A ring over some of the heads, beside others over the rest, with its members in an order of its own.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "algorithms/softmax/ring_attention.hpp"
 
 namespace cplab {
@@ -24,5 +27,8 @@ struct RingOfHeads {
  private:
   Box contiguous(const Box& kv);
 };
+
+// All ranks of a group from the last to the first.
+TeamSpec all_in_reverse(std::string name, std::int64_t ranks);
 
 }  // namespace cplab

@@ -126,4 +126,26 @@ void validate_two_level(const Scenario& s) {
   require_divided_heads(s, s.schedule.count("inner_ranks"), "schedule.inner_ranks");
 }
 
+Algorithm algorithm_of_node_rings(void (*build)(Builder&)) {
+  Algorithm a = algorithm_of_rings(build);
+  a.options.push_back(defaults::by_machine(least_option("node_ranks", 1, 1, "ranks of an inner ring")));
+  a.options.back().default_rule = a.options.back().machine_rule;
+  a.resolve_defaults = [](Scenario& s) {
+    const std::int64_t P = s.parallel.ranks;
+    if (!s.schedule.find("node_ranks")) s.schedule.set("node_ranks", inner_ranks_by_machine(P, P));
+    resolve_plain_ring_defaults(s);
+  };
+  a.validate = [](const Scenario& s) {
+    validate_plain_rings(s);
+    require_divided_ranks(s, "node_ranks");
+  };
+  a.teams = [](const Scenario& s) {
+    std::vector<TeamSpec> teams =
+        two_level_teams(s.parallel.ranks, s.schedule.count("node_ranks"), InnerOrder::consecutive);
+    if (!teams.empty()) teams.erase(teams.begin());  // the inner rings are of the whole group
+    return teams;
+  };
+  return a;
+}
+
 }  // namespace cplab

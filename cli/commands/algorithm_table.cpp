@@ -77,7 +77,9 @@ std::vector<Choices> choices_of(const Algorithm& algorithm, const ScenarioFile& 
   std::vector<Choices> all;
   if (open("head_stride")) {
     for (const char* stride : {"1", "2"}) all.push_back({{"head_stride", stride}});
-  } else if (open("inner_ranks")) {
+  }
+  for (const char* inner_ranks : {"inner_ranks", "node_ranks", "query_ranks"}) {
+    if (!open(inner_ranks)) continue;
     std::vector<std::string> orders;
     if (open("inner_order"))
       for (const OptionValue& order : find_option(algorithm, "inner_order")->legal)
@@ -85,7 +87,7 @@ std::vector<Choices> choices_of(const Algorithm& algorithm, const ScenarioFile& 
     const std::int64_t ranks = file.scenario.parallel.ranks;
     for (std::int64_t inner = 2; inner < ranks; ++inner) {
       if (ranks % inner != 0) continue;
-      const std::pair<std::string, std::string> size{"inner_ranks", std::to_string(inner)};
+      const std::pair<std::string, std::string> size{inner_ranks, std::to_string(inner)};
       if (orders.empty()) all.push_back({size});
       for (const std::string& order : orders) all.push_back({size, {"inner_order", order}});
     }
