@@ -92,7 +92,9 @@ void add_mask(const Problem& problem, const KernelCall& call, double copy_bytes_
   cost.seconds = cost.seconds * kept + masked_bytes(call, kept) / copy_bytes_s;
   cost.persistent = false;
   constexpr std::int64_t measured_head_size = 128;
-  const bool like_record = problem.keep == Keep::none && problem.head_size == measured_head_size;
+  // Positions were never timed.
+  const bool like_record =
+      problem.keep == Keep::none && !problem.places_bias() && problem.head_size == measured_head_size;
   cost.origin = worst(cost.origin, like_record ? Origin::extrapolated : Origin::assumed);
 }
 

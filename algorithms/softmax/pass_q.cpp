@@ -12,7 +12,7 @@ void PassQ::forward(const Forward& f) {
   const Carried q = carried(f.q);
   const Returned out = returned(f.out, Role::nominal), lse = returned(f.lse, Role::wide);
   sum.emplace(s, SoftmaxSumOptions{.merge = MergeKind::fused, .wide = o.wide}, f.out, f.lse,
-              std::vector<std::int64_t>(static_cast<std::size_t>(visits()), s.rows));
+              std::vector<std::int64_t>(static_cast<std::size_t>(visits()), s.rows), f.sink);
   for (int v = 0; v < visits() + 2; ++v) {
     b.step(v);
     exchange(v, {q}, {out, lse});
@@ -43,7 +43,7 @@ Algorithm pass_q_algorithm() {
   a.summary = "queries travel around the ring, their partial results come home (pass-Q, arXiv 2411.01783)";
   a.placements = {"zigzag", "contiguous", "striped", "hybrid"};
   a.options = pass_q_option_infos();
-  a.validate = require_softmax;
+  a.validate = require_pass_q;
   a.build = [](Builder& b) {
     const Scope whole(b);
     PassQ ring(whole, whole.keys, ring_route(whole.P()), pass_q_options(b.scenario().schedule));

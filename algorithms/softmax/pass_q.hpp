@@ -22,6 +22,8 @@ struct PassQOptions {
 PassQOptions pass_q_options(const Schedule& resolved);
 // What an algorithm registers in which queries travel.
 std::vector<OptionInfo> pass_q_option_infos();
+// Throws ScenarioError for kinds of attention that it does not compute.
+void require_pass_q(const Scenario&);
 
 class PassQ final : public SoftmaxAlgorithm {
  public:
@@ -60,6 +62,8 @@ class PassQ final : public SoftmaxAlgorithm {
   Tile tile(int queries_of, int keys_of) const;
   const Tile& here(int visit) const { return here_[static_cast<std::size_t>(visit)]; }
   const Tile& home(int visit) const { return home_[static_cast<std::size_t>(visit)]; }
+  // Of the queries that visit, with the own keys; `kv`, `dkv`: their rows.
+  Builder::PairMask mask(int visit, const Box& kv, const Box& dkv, WriteMode, const PairBoxes&) const;
   void attend(const Forward&, int visit, const Carried& q, const Returned& out, const Returned& lse);
   void differentiate(const Backward&, int visit, const std::vector<Carried>&, const Returned& dq,
                      const Box& dkv);

@@ -70,12 +70,23 @@ void PassQ::attend(const Forward& f, int visit, const Carried& q, const Returned
   const Tile& t = here(visit);
   const Box k = cplab::keys(b, f.kv).rows(t.k_rows), v = values(b, f.kv).rows(t.k_rows);
   const Box max_logit = f.max_logit->of(compute_lane), from = q.at(visit).rows(t.q_rows);
-  if (visit == 0) return sum->attend(compute_lane, from, k, v, t.q_rows, t.segments, max_logit);
+  PairBoxes parameters;
+  parameters.table = f.table;
+  const Builder::PairMask masked = mask(visit, f.kv.rows(t.k_rows), {}, WriteMode::store, parameters);
+  if (visit == 0) return sum->attend(compute_lane, from, k, v, t.q_rows, t.segments, max_logit, masked);
   if (t.empty()) return;
   const std::int64_t rows = t.q_rows.count();
   b.attend(compute_lane,
            {from, k, v, out.made.slot(visit % 2).first_rows(rows), lse.made.slot(visit % 2).first_rows(rows),
-            t.segments, WriteMode::store, max_logit});
+            t.segments, WriteMode::store, max_logit, masked});
+}
+
+Builder::PairMask PassQ::mask(int visit, const Box& kv, const Box& dkv, WriteMode mode,
+                              const PairBoxes& boxes) const {
+  if (b.problem().has_plain_logits()) return {};
+  const Tile& t = here(visit);
+  return pair_mask(b, kv, dkv, mode, boxes, {s.tokens[owner(visit)].runs, t.q_rows},
+                   {keys_[s.place()].runs, t.k_rows});
 }
 
 void PassQ::differentiate(const Backward& g, int visit, const std::vector<Carried>& of_queries,
@@ -97,6 +108,7 @@ void PassQ::differentiate(const Backward& g, int visit, const std::vector<Carrie
       values(b, into),
       t.segments};
   if (!own) call.dk_mode = WriteMode::add;
+  call.mask = mask(visit, kv, into, call.dk_mode, pairs_of(g));
   if (own && g.rounded_dq.given()) call.rounded_dq = g.rounded_dq.rows(t.q_rows);
   b.attend_backward(compute_lane, call);
 }
@@ -115,6 +127,15 @@ void PassQ::add(const Box& share, const Box& sum_of_all) const {
 PassQOptions pass_q_options(const Schedule& s) {
   return {wide_accumulator(s), gradient_wire_of(s), s.is_on("overlap") ? comm_lane : compute_lane,
           transport_of(s)};
+}
+
+void require_pass_q(const Scenario& s) {
+  require_softmax(s);
+  if (s.problem.bias == BiasForm::full)
+    throw ScenarioError("problem.bias",
+                        s.algorithm +
+                            " sends queries from rank to rank, and would send a row of biases with "
+                            "each; legal here: \"none\", \"alibi\", \"buckets\", \"keys\"");
 }
 
 std::vector<OptionInfo> pass_q_option_infos() {

@@ -36,6 +36,8 @@ const Forward& RingOfHeads::forward_part(const Forward& whole) {
   const HeadRange heads = scope.heads();
   f = {whole.q.of_problem(heads), contiguous(whole.kv), whole.out.of_problem(heads),
        whole.lse.of_problem(heads), whole.max_logit};
+  if (whole.bias.given()) f.bias = whole.bias.of_problem(heads);
+  f.sink = whole.sink, f.table = whole.table;
   return f;
 }
 
@@ -44,6 +46,8 @@ const Backward& RingOfHeads::backward_part(const Backward& whole) {
   const auto part = [&](const Box& box) { return box.given() ? box.of_problem(heads) : Box(); };
   g.q = part(whole.q), g.lse = part(whole.lse), g.dout = part(whole.dout), g.delta = part(whole.delta);
   g.dq = part(whole.dq), g.out = part(whole.out), g.rounded_dq = part(whole.rounded_dq);
+  g.bias = part(whole.bias), g.dbias = part(whole.dbias);
+  g.table = whole.table, g.dtable = whole.dtable;
   // Other layers have run in between: what the forward copied is gone.
   g.kv = scope.b.between_layers() && ring.rereads_kv() ? contiguous(whole.kv) : f.kv;
   const bool all = scope.key_heads() == whole.dkv.problem_heads();

@@ -160,7 +160,18 @@ Algorithm algorithm_of_few_queries(void (*build)(Builder&)) {
   Algorithm a;
   a.placements = {"contiguous", "zigzag", "striped", "hybrid"};
   a.options = pass_q_option_infos();
-  a.validate = require_softmax;
+  a.validate = [](const Scenario& s) {
+    require_softmax(s);
+    if (s.problem.sink)
+      throw ScenarioError("problem.sink",
+                          s.algorithm +
+                              " has one tile of all ranks' queries on each rank, and a sink counts in "
+                              "one tile of a row; legal here: \"none\"");
+    if (s.problem.bias != BiasForm::none)
+      throw ScenarioError("problem.bias", s.algorithm +
+                                              " attends queries of all ranks without their biases; legal "
+                                              "here: \"none\"");
+  };
   a.build = build;
   return a;
 }

@@ -277,14 +277,11 @@ class Model : ModelRows {
                    slope2 = square(static_cast<double>(pairs.slope[j]));
       const double dp2 = square(pairs.dp[j] * unit_.dp),
                    difference2 = square(pairs.dp[j] * unit_.dp - row.delta);
-      const double products =
-          f2_ / 4 *
-          (row.dout_norm2 * pairs.v_norm2[j] * square(unit_.v) + static_cast<double>(in.shape.E) * dp2);
-      const double of_all = e2_ * pairs.of_pair[j] + row.lse_variance + row.of_all() + of_key_sum;
+      const double of_row = row.lse_variance + row.of_all() + of_key_sum;
       const std::size_t b = scratch.pairs->index(j);
       errors_.dbias.terms[b] += p2 * slope2 * (dp2 + square(row.delta));
-      errors_.dbias.variance[b] += p2 * (slope2 * (of_all * difference2 + products + row.delta_variance) +
-                                         difference2 * e2_ * pairs.slope_variance[j]);
+      errors_.dbias.variance[b] +=
+          pair_variance(row, pairs, j) + p2 * slope2 * (of_row * difference2 + row.delta_variance);
     }
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 #include "algorithms/core/list.hpp"
@@ -38,7 +39,13 @@ TEST_CASE("one-hot values: weights are the formula's, and add up to 1 but for th
       spec.sequence = spec.value_size = 8 * P;
       spec.sink = true, spec.softcap = 1.5, spec.bias = BiasForm::alibi;
       spec.backward = false;
-      const Plan plan = build_plan(scenario(spec));
+      std::optional<Scenario> resolved;
+      try {
+        resolved = scenario(spec);
+      } catch (const ScenarioError&) {
+        continue;  // it takes no sink: tests/algorithms/logits_check_test.cpp
+      }
+      const Plan plan = build_plan(*resolved);
       const Problem& p = plan.scenario.problem;
       CAPTURE(spec.algorithm);
       CAPTURE(P);

@@ -2,6 +2,7 @@
 // the two references against one another.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numeric>

@@ -269,14 +269,24 @@ Dimension transition_dimension(const Algorithm& algorithm) {
 Dimension pair_mask_dimension(const Algorithm& algorithm) {
   Dimension d{"pair mask", {{"none", [](Scenario&) {}}}};
   if (attention_of(std::string(algorithm.name)) == Attention::linear) return d;
+  // Some algorithms take some of them alone.
   const auto add_softmax = [&](const char* name, BiasForm bias, double softcap, bool sink) {
-    d.values.push_back({name, [=](Scenario& s) {
-                          Problem& p = s.problem;
-                          p.attention = Attention::softmax;
-                          p.bias = bias, p.softcap = softcap, p.sink = sink;
-                          if (bias == BiasForm::alibi) p.slopes = {0.5, 0.1};
-                          if (bias == BiasForm::buckets) p.buckets = 8, p.max_distance = 12;
-                        }});
+    const auto choose = [=](Scenario& s) {
+      Problem& p = s.problem;
+      p.attention = Attention::softmax;
+      p.bias = bias, p.softcap = softcap, p.sink = sink;
+      if (bias == BiasForm::alibi) p.slopes = {0.5, 0.1};
+      if (bias == BiasForm::buckets) p.buckets = 8, p.max_distance = 12;
+    };
+    Scenario asks = any_scenario(2, std::string(algorithm.name));
+    asks.schedule = {};
+    choose(asks);
+    try {
+      (void)resolve_with_heads(asks);
+    } catch (const ScenarioError&) {
+      return;
+    }
+    d.values.push_back({name, choose});
   };
   add_softmax("sink", BiasForm::none, 0, true);
   add_softmax("softcap", BiasForm::none, 2, false);

@@ -112,7 +112,7 @@ TEST_CASE("what linear attention does not have, and what softmax has not") {
   CHECK(contains(file_error("window = [4, -1]\n"), "x.toml:8: problem.window: linear attention"));
   CHECK(contains(file_error("mask = \"full\"\n", "mask = \"causal\"\n"), "problem.mask: linear attention"));
   CHECK(contains(file_error("slopes = 0.5\n", "attention = \"linear\"\n"),
-                 "x.toml:7: problem.slopes: only linear attention has it"));
+                 "x.toml:7: problem.slopes: only linear attention and bias = \"alibi\" have slopes"));
   CHECK(contains(file_error("transition = \"decay\"\n", "attention = \"linear\"\n"),
                  "x.toml:7: problem.transition: only linear attention has it"));
   CHECK(contains(file_error("slope = 0.5\n"), "did you mean \"slopes\"?"));
