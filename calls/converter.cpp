@@ -49,7 +49,7 @@ std::uint64_t next_id() {
 ProblemNumbers::ProblemNumbers(const Problem& p) : slopes(p.slopes) {
   if (p.bias != BiasForm::buckets) return;
   bucket_starts = cplab::bucket_starts(p);
-  both_ways = p.visible().right != 0;
+  both_ways = p.band().right != 0;
 }
 
 CallConverter::CallConverter(const RankPlan& plan, DType nominal, ProblemNumbers numbers)

@@ -80,6 +80,45 @@ std::int64_t Model::bytes(const RankModel& rank, const Box& box) const {
   return box.rows * box.slots() * box.heads() * box.width() * size;
 }
 
+namespace {
+
+// The first sequence that has none; else their number.
+std::size_t senseless_length(const std::vector<std::int64_t>& lengths,
+                             const std::vector<std::int64_t>& padded) {
+  std::int64_t tokens = 0;
+  for (std::size_t b = 0; b < lengths.size(); ++b)
+    if (b >= padded.size() || lengths[b] < 0 || padded[b] < lengths[b] || padded[b] > most_tokens ||
+        (tokens += padded[b]) > most_tokens)
+      return b;
+  return lengths.size();
+}
+
+// Together they are rows 0, 1, ... of every sequence, as many as its padded length at least.
+bool whole_pieces(const Scenario& scenario) {
+  const Problem& p = scenario.problem;
+  if (p.is_cross()) return false;
+  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> of(p.lengths.size());
+  for (const Parallel::Piece& piece : scenario.parallel.pieces) {
+    if (piece.position < 0 || piece.position >= scenario.parallel.ranks || piece.sequence < 0 ||
+        piece.sequence >= std::ssize(p.lengths) || piece.begin < 0 || piece.begin > most_tokens ||
+        piece.count < 1 || piece.count > most_tokens)
+      return false;
+    of[static_cast<std::size_t>(piece.sequence)].emplace_back(piece.begin, piece.count);
+  }
+  for (std::size_t b = 0; b < of.size(); ++b) {
+    std::ranges::sort(of[b]);
+    std::int64_t end = 0;
+    for (const auto& [begin, count] : of[b]) {
+      if (begin != end) return false;
+      end += count;
+    }
+    if (end < p.padded_lengths[b] || end > most_tokens) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool sane_scenario(const Plan& plan, Findings& findings) {
   const Problem& p = plan.scenario.problem;
   const Parallel& parallel = plan.scenario.parallel;
@@ -93,19 +132,24 @@ bool sane_scenario(const Plan& plan, Findings& findings) {
     return wrong("the problem's head counts and sizes make no sense");
   if (p.lengths.size() != p.padded_lengths.size())
     return wrong("there are not as many padded lengths as lengths");
-  std::int64_t tokens = 0;
-  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
-    if (p.lengths[b] < 0 || p.padded_lengths[b] < p.lengths[b] || p.padded_lengths[b] > most_tokens ||
-        (tokens += p.padded_lengths[b]) > most_tokens)
-      return wrong("sequence " + std::to_string(b) + " has no sensible length");
-  }
+  if (const std::size_t b = senseless_length(p.lengths, p.padded_lengths); b < p.lengths.size())
+    return wrong("sequence " + std::to_string(b) + " has no sensible length");
+  if (p.is_cross() && p.kv_lengths.size() != p.lengths.size())
+    return wrong("there are not as many sequences of keys as of queries");
+  if (senseless_length(p.kv_lengths, p.kv_padded_lengths) < p.kv_lengths.size())
+    return wrong("the keys have no sensible lengths");
+  if (parallel.keys_everywhere && !p.is_cross())
+    return wrong("every rank holds all keys, which are of tokens that it does not hold");
   if (!positive(parallel.ranks) || !positive(parallel.replicas) ||
       parallel.ranks * parallel.replicas > (1 << 24))
     return wrong("the rank counts make no sense");
   const std::string& placement = plan.scenario.placement;
+  const bool in_pieces = placement == "balanced" || placement == "dynamic";
   if (placement != "contiguous" && placement != "zigzag" && placement != "striped" && placement != "stream" &&
-      placement != "hybrid")
+      placement != "hybrid" && !in_pieces)
     return wrong("placement " + placement + " is unknown");
+  if (in_pieces ? !whole_pieces(plan.scenario) : !parallel.pieces.empty())
+    return wrong("the pieces are not each row of each sequence once");
   if (placement == "hybrid") {
     if (parallel.homes.size() != p.lengths.size()) return wrong("there is not one home for every sequence");
     for (const int home : parallel.homes)

@@ -27,12 +27,13 @@ Contents::Contents(Model& model, Findings& findings, CheckResult& result)
 void Contents::hold_inputs(std::uint32_t r) {
   const RankModel& rank = model_.ranks[r];
   const Problem& p = model_.plan->scenario.problem;
-  const std::int64_t n = tokens_.rows(rank.plan->replica),
-                     id = tokens_.first_row(rank.plan->replica, rank.plan->position);
+  const int replica = rank.plan->replica, position = rank.plan->position;
   ranks_[r].buffers.resize(rank.plan->buffers.size());
   for (std::uint32_t b = 0; b < rank.plan->buffers.size(); ++b) {
     const Buffer& buffer = rank.plan->buffers[b];
     if (buffer.category != Category::input) continue;
+    const Side side = buffer.name == "kv" ? Side::keys : Side::queries;
+    const std::int64_t n = tokens_.rows(replica, side), id = tokens_.first_row(replica, position, side);
     const auto hold = [&](Holds holds, std::int64_t begin, std::int64_t width) {
       if (n == 0) return;
       Region& slot = region(r, b, 0);

@@ -36,46 +36,82 @@ Stretch Stretch::part(std::int64_t from, std::int64_t n) const {
   return s;
 }
 
+namespace {
+
+// By sequence, tokens and padding.
+std::vector<std::int64_t> rows_in_pieces(const Scenario& scenario) {
+  std::vector<std::int64_t> rows(scenario.problem.lengths.size(), 0);
+  for (const Parallel::Piece& piece : scenario.parallel.pieces) {
+    std::int64_t& end = rows[static_cast<std::size_t>(piece.sequence)];
+    end = std::max(end, piece.begin + piece.count);
+  }
+  return rows;
+}
+
+}  // namespace
+
 Tokens::Tokens(const Scenario& scenario)
-    : kind_(scenario.placement == "zigzag"    ? Kind::zigzag
-            : scenario.placement == "striped" ? Kind::striped
-            : scenario.placement == "stream"  ? Kind::stream
-            : scenario.placement == "hybrid"  ? Kind::hybrid
-                                              : Kind::contiguous),
-      P_(scenario.parallel.ranks) {
+    : kind_(scenario.placement == "zigzag"      ? Kind::zigzag
+            : scenario.placement == "striped"   ? Kind::striped
+            : scenario.placement == "stream"    ? Kind::stream
+            : scenario.placement == "hybrid"    ? Kind::hybrid
+            : !scenario.parallel.pieces.empty() ? Kind::pieces
+                                                : Kind::contiguous),
+      cross_(!scenario.problem.kv_lengths.empty()),
+      P_(scenario.parallel.ranks),
+      mask_(scenario.problem) {
   const Problem& p = scenario.problem;
-  visible_ = {std::min(p.window.left, far), std::min(p.window.right, far)};
-  if (p.causal) visible_.right = 0;
-  const auto cut = [&](std::size_t b) { return kind_ == Kind::hybrid && scenario.parallel.homes[b] < 0; };
-  const std::int64_t replicas = scenario.parallel.replicas;
-  place_.resize(p.lengths.size());
+  if (cross_ && p.align == Diagonal::bottom_right)
+    for (std::size_t b = 0; b < p.lengths.size(); ++b) first_at_.push_back(p.kv_lengths[b] - p.lengths[b]);
   std::int64_t id = 0, token = 0;
+  lay_side(scenario, Side::queries, id, token);
+  if (cross_) lay_side(scenario, Side::keys, id, token);
+}
+
+void Tokens::lay_side(const Scenario& scenario, Side side, std::int64_t& id, std::int64_t& token) {
+  const Problem& p = scenario.problem;
+  const bool keys = side == Side::keys;
+  const std::vector<std::int64_t>&lengths = keys ? p.kv_lengths : p.lengths,
+        &padded_lengths = keys ? p.kv_padded_lengths : p.padded_lengths;
+  const Kind kind = keys && scenario.parallel.keys_everywhere ? Kind::everywhere : kind_;
+  const auto cut = [&](std::size_t b) { return kind == Kind::hybrid && scenario.parallel.homes[b] < 0; };
+  const std::vector<std::int64_t> pieces =
+      kind == Kind::pieces ? rows_in_pieces(scenario) : std::vector<std::int64_t>();
+  const std::int64_t replicas = scenario.parallel.replicas;
+  const std::size_t places_before = place_.size(), replicas_before = replicas_.size();
+  place_.resize(places_before + lengths.size());
   for (std::int64_t replica = 0; replica < replicas; ++replica) {
     Replica r;
+    r.side = side;
+    r.kind = kind;
     r.first_id = id;
-    for (std::size_t b = static_cast<std::size_t>(replica); b < p.lengths.size();
+    for (std::size_t b = static_cast<std::size_t>(replica); b < lengths.size();
          b += static_cast<std::size_t>(replicas)) {
-      const std::int64_t unit = kind_ == Kind::zigzag || cut(b)                  ? 2 * P_
-                                : kind_ == Kind::stream || kind_ == Kind::hybrid ? 1
-                                                                                 : P_;
-      const std::int64_t padded = (p.padded_lengths[b] + unit - 1) / unit * unit;
+      const bool whole =
+          kind == Kind::stream || kind == Kind::hybrid || kind == Kind::pieces || kind == Kind::everywhere;
+      const std::int64_t unit = kind == Kind::zigzag || cut(b) ? 2 * P_ : whole ? 1 : P_;
+      const std::int64_t padded =
+          kind == Kind::pieces ? pieces[b] : (padded_lengths[b] + unit - 1) / unit * unit;
       if (padded == 0) continue;
       const auto number = static_cast<std::uint32_t>(b);
-      const std::int64_t local = kind_ == Kind::stream ? 0 : unit == 1 ? padded : padded / P_;
-      place_[b] = {static_cast<std::uint32_t>(replica), static_cast<std::uint32_t>(r.sequences.size())};
-      r.sequences.push_back({p.lengths[b], local, r.rows, token, padded, number});
-      first_.emplace_back(token, number);
-      r.rows += kind_ == Kind::stream ? padded : local;
+      const std::int64_t local = kind == Kind::stream ? 0 : unit == 1 && whole ? padded : padded / P_;
+      place_[places_before + b] = {
+          static_cast<std::uint32_t>(replicas_before + static_cast<std::size_t>(replica)),
+          static_cast<std::uint32_t>(r.sequences.size())};
+      r.sequences.push_back({lengths[b], local, r.rows, token, padded, number});
+      first_.push_back({token, number, side});
+      r.rows += kind == Kind::stream ? padded : local;
       token += padded;
     }
-    if (kind_ == Kind::stream && !r.sequences.empty()) {
+    if (kind == Kind::stream && !r.sequences.empty()) {
       const std::int64_t more = (P_ - r.rows % P_) % P_;
       r.sequences.back().rows += more;
       token += more;
       r.rows = (r.rows + more) / P_;
     }
-    if (kind_ == Kind::hybrid) token += lay_hybrid(scenario.parallel, r);
-    id += r.rows * P_;
+    if (kind == Kind::hybrid) token += lay_hybrid(scenario.parallel, r);
+    if (kind == Kind::pieces) token += lay_pieces(scenario.parallel, r);
+    id += kind == Kind::everywhere ? r.rows : r.rows * P_;
     replicas_.push_back(std::move(r));
   }
 }
@@ -85,7 +121,7 @@ std::int64_t Tokens::lay_hybrid(const Parallel& parallel, Replica& r) const {
   r.held.resize(static_cast<std::size_t>(P_));
   std::vector<std::int64_t> rows(static_cast<std::size_t>(P_), 0);
   const auto hold = [&](std::size_t p, std::uint32_t index, bool cut) {
-    r.held[p].push_back({rows[p], index, -1, cut});
+    r.held[p].push_back({rows[p], index, 0, cut});
     rows[p] += r.sequences[index].local_rows;
   };
   for (std::uint32_t index = 0; index < r.sequences.size(); ++index) {
@@ -93,6 +129,24 @@ std::int64_t Tokens::lay_hybrid(const Parallel& parallel, Replica& r) const {
     if (home >= 0) hold(static_cast<std::size_t>(home), index, false);
     for (std::size_t p = 0; home < 0 && p < rows.size(); ++p) hold(p, index, true);
   }
+  return fill_up(r, rows);
+}
+
+std::int64_t Tokens::lay_pieces(const Parallel& parallel, Replica& r) const {
+  r.held.resize(static_cast<std::size_t>(P_));
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(P_), 0);
+  for (const Parallel::Piece& piece : parallel.pieces) {
+    const auto at = std::ranges::lower_bound(r.sequences, piece.sequence, {}, &Sequence::number);
+    if (at == r.sequences.end() || at->number != piece.sequence) continue;  // of another replica
+    const auto p = static_cast<std::size_t>(piece.position);
+    r.held[p].push_back({rows[p], static_cast<std::uint32_t>(at - r.sequences.begin()), piece.begin, false});
+    rows[p] += piece.count;
+  }
+  return fill_up(r, rows);
+}
+
+// Gives every rank as many rows as the fullest has; returns how many these are.
+std::int64_t Tokens::fill_up(Replica& r, const std::vector<std::int64_t>& rows) const {
   r.rows = *std::max_element(rows.begin(), rows.end());
   std::int64_t added = 0;
   for (std::size_t p = 0; p < rows.size(); ++p) {
@@ -105,24 +159,29 @@ std::int64_t Tokens::lay_hybrid(const Parallel& parallel, Replica& r) const {
   return added;
 }
 
-std::int64_t Tokens::first_row(int replica, int position) const {
-  const Replica& r = replicas_[static_cast<std::size_t>(replica)];
-  return r.first_id + r.rows * position;
+std::int64_t Tokens::first_row(int replica, int position, Side side) const {
+  const Replica& r = replicas_[index(replica, side)];
+  return r.kind == Kind::everywhere ? r.first_id : r.first_id + r.rows * position;
 }
 
-Tokens::Origin Tokens::origin_of(std::uint32_t number) const {
-  const Sequence& s = sequence(number);
-  return {number, s.first_token, s.length};
+Tokens::Origin Tokens::origin_of(std::uint32_t number, Side side) const {
+  const Sequence* const s = sequence(number, side);
+  return {number, s->first_token, s->length};
 }
 
 Tokens::Origin Tokens::origin(std::int64_t token) const {
   const auto after =
-      std::partition_point(first_.begin(), first_.end(), [&](const auto& s) { return s.first <= token; });
-  return origin_of((after - 1)->second);
+      std::partition_point(first_.begin(), first_.end(), [&](const First& s) { return s.token <= token; });
+  return origin_of((after - 1)->sequence, (after - 1)->side);
 }
 
-const Tokens::Sequence& Tokens::sequence(std::uint32_t number) const {
-  return replicas_[place_[number].first].sequences[place_[number].second];
+const Tokens::Place& Tokens::place(std::uint32_t number, Side side) const {
+  return place_[number + (cross_ && side == Side::keys ? place_.size() / 2 : 0)];
+}
+
+const Tokens::Sequence* Tokens::sequence(std::uint32_t number, Side side) const {
+  const Place& at = place(number, side);
+  return at.index == none ? nullptr : &replicas_[at.replica].sequences[at.index];
 }
 
 Stretch Tokens::at(std::int64_t id) const {
@@ -134,8 +193,9 @@ Stretch Tokens::at(std::int64_t id) const {
   while (replica->rows == 0) --replica;  // without rows: begins at the same id
   const std::int64_t position = (id - replica->first_id) / replica->rows,
                      local = (id - replica->first_id) % replica->rows;
-  if (kind_ == Kind::hybrid) return at_hybrid(*replica, id, position, local);
-  const std::int64_t row = kind_ == Kind::stream ? id - replica->first_id : local;
+  const Kind kind = replica->kind;
+  if (kind == Kind::hybrid || kind == Kind::pieces) return at_held(*replica, id, position, local);
+  const std::int64_t row = kind == Kind::stream ? id - replica->first_id : local;
   auto s = replica->sequences.begin();
   if (replica->sequences.size() > 1)
     s = std::partition_point(s + 1, replica->sequences.end(),
@@ -144,18 +204,19 @@ Stretch Tokens::at(std::int64_t id) const {
   const std::int64_t i = row - s->first_row, n = s->local_rows;
   Stretch stretch;
   stretch.row = id;
+  stretch.side = replica->side;
   stretch.sequence = s->number;
-  if (kind_ == Kind::stream) {
+  if (kind == Kind::stream) {
     stretch.count = std::min(s->rows - i, replica->rows - local);
     stretch.position = i;
     stretch.token = s->first_token + i;
-  } else if (kind_ == Kind::striped) {
+  } else if (kind == Kind::striped) {
     stretch.count = n - i;
     stretch.position = position + i * P_;
     stretch.stride = P_;
     stretch.token = s->first_token + position * n + i;
   } else {
-    if (kind_ == Kind::zigzag)
+    if (kind == Kind::zigzag)
       zigzag_from(stretch, position, i, n);
     else
       stretch.count = n - i, stretch.position = position * n + i;
@@ -173,21 +234,22 @@ void Tokens::zigzag_from(Stretch& stretch, std::int64_t position, std::int64_t i
   stretch.position = second ? (2 * P_ - 1 - position) * chunk + (i - chunk) : position * chunk + i;
 }
 
-Stretch Tokens::at_hybrid(const Replica& replica, std::int64_t id, std::int64_t position,
-                          std::int64_t row) const {
+Stretch Tokens::at_held(const Replica& replica, std::int64_t id, std::int64_t position,
+                        std::int64_t row) const {
   const std::vector<Held>& held = replica.held[static_cast<std::size_t>(position)];
   const auto after =
       std::partition_point(held.begin(), held.end(), [&](const Held& h) { return h.first_row <= row; });
   const Held& here = *(after - 1);
   const Sequence& s = replica.sequences[here.index];
   Stretch stretch;
+  stretch.side = replica.side;
   stretch.row = id;
   stretch.sequence = s.number;
   if (here.cut) {
     zigzag_from(stretch, position, row - here.first_row, s.local_rows);
   } else {
     stretch.count = (after == held.end() ? replica.rows : after->first_row) - row;
-    stretch.position = std::max<std::int64_t>(here.behind, 0) + row - here.first_row;
+    stretch.position = here.from + row - here.first_row;
   }
   stretch.token = s.first_token + stretch.position;
   stretch.valid = std::clamp<std::int64_t>(s.length - stretch.position, 0, stretch.count);
@@ -208,43 +270,54 @@ std::int64_t pairs_in_band(std::int64_t rows, std::int64_t columns, std::int64_t
   return below(high) - below(low - 1);
 }
 
-// Rows see token t at position x iff -left <= t - x <= right.
-std::int64_t Tokens::live_between(const Stretch& rows, std::int64_t begin, std::int64_t end, Window w) const {
-  const Sequence& s = sequence(rows.sequence);
+// The first of the rows is at `position` among the keys. Tokens [begin, end) are of the rows' sequence, of
+// that side.
+std::int64_t Tokens::live_between(const Stretch& rows, std::int64_t position, Side side, std::int64_t begin,
+                                  std::int64_t end) const {
+  const Sequence* const s = sequence(rows.sequence, side);
+  if (s == nullptr) return 0;
+  const std::int64_t first_at = side == Side::queries ? this->first_at(rows.sequence) : 0;
   std::int64_t sum = 0;
-  const auto add = [&](std::int64_t position, std::int64_t count) {
-    count = std::min(count, ceil_of(s.length - position, rows.stride));
-    const auto [low, high] = live_band(w, rows.position, position, rows.stride);
+  const auto add = [&](std::int64_t at, std::int64_t count) {
+    count = std::min(count, ceil_of(s->length - at, rows.stride));
+    const Line of_rows{position, rows.stride, rows.valid}, of_tokens{first_at + at, rows.stride, count};
+    if (!mask_.is_window()) {
+      sum += side == Side::keys ? mask_.count(rows.sequence, of_rows, of_tokens, -far, far)
+                                : mask_.count(rows.sequence, of_tokens, of_rows, -far, far);
+      return;
+    }
+    const Window w = side == Side::keys ? mask_.window() : Window{mask_.window().right, mask_.window().left};
+    const auto [low, high] = live_band(w, position, first_at + at, rows.stride);
     sum += pairs_in_band(rows.valid, count, low, high);
   };
-  begin = std::max<std::int64_t>(begin - s.first_token, 0);
-  end = std::min(end - s.first_token, s.rows);
+  begin = std::max<std::int64_t>(begin - s->first_token, 0);
+  end = std::min(end - s->first_token, s->rows);
   if (begin >= end) return 0;
-  if (kind_ != Kind::striped) {
+  if (replica_of(rows.sequence, side).kind != Kind::striped) {
     add(begin, end - begin);
     return sum;
   }
   while (begin < end) {  // stripe by stripe
-    const std::int64_t stripe = begin / s.local_rows, stop = std::min(end, (stripe + 1) * s.local_rows);
-    add(stripe + (begin - stripe * s.local_rows) * P_, stop - begin);
+    const std::int64_t stripe = begin / s->local_rows, stop = std::min(end, (stripe + 1) * s->local_rows);
+    add(stripe + (begin - stripe * s->local_rows) * P_, stop - begin);
     begin = stop;
   }
   return sum;
 }
 
 std::int64_t Tokens::live_with_keys(const Stretch& queries, std::int64_t begin, std::int64_t end) const {
-  return live_between(queries, begin, end, visible_);
+  return live_between(queries, among_keys(queries), Side::keys, begin, end);
 }
 std::int64_t Tokens::live_with_queries(const Stretch& keys, std::int64_t begin, std::int64_t end) const {
-  return live_between(keys, begin, end, {visible_.right, visible_.left});
+  return live_between(keys, keys.position, Side::queries, begin, end);
 }
 std::int64_t Tokens::live_of_queries(const Stretch& queries) const {
-  const Sequence& s = sequence(queries.sequence);
-  return live_with_keys(queries, s.first_token, s.first_token + s.rows);
+  const Sequence* const s = sequence(queries.sequence, Side::keys);
+  return s ? live_with_keys(queries, s->first_token, s->first_token + s->rows) : 0;
 }
 std::int64_t Tokens::live_of_keys(const Stretch& keys) const {
-  const Sequence& s = sequence(keys.sequence);
-  return live_with_queries(keys, s.first_token, s.first_token + s.rows);
+  const Sequence* const s = sequence(keys.sequence, Side::queries);
+  return s ? live_with_queries(keys, s->first_token, s->first_token + s->rows) : 0;
 }
 
 std::string Tokens::describe(const Stretch& s) const {
@@ -264,7 +337,14 @@ Pairs compare_band(const Tokens& tokens, const Segment& segment, const Stretch& 
   const std::int64_t high = segment.right < 0 ? greatest : std::min(greatest, shift + segment.right);
   live = low <= high;
   if (q.sequence != k.sequence) return live ? Pairs::foreign : Pairs::right;
-  auto [want_low, want_high] = live_band(tokens.visible(), q.position, k.position, q.stride);
+  const LiveMask& mask = tokens.mask();
+  if (!mask.is_window()) {
+    const Line queries{tokens.among_keys(q), q.stride, q.count}, keys{k.position, k.stride, k.count};
+    const std::int64_t right = mask.count(q.sequence, queries, keys, low, high);
+    if (right < pairs_in_band(q.count, k.count, low, high)) return Pairs::dead;
+    return right == mask.count(q.sequence, queries, keys, -far, far) ? Pairs::right : Pairs::left_out;
+  }
+  auto [want_low, want_high] = live_band(mask.window(), tokens.among_keys(q), k.position, q.stride);
   want_low = std::max(want_low, least);
   want_high = std::min(want_high, greatest);
   if (want_low > want_high) return live ? Pairs::dead : Pairs::right;

@@ -331,8 +331,9 @@ const std::string& Contents::wrong_pairs(int replica, std::uint32_t pairs) {
   const auto [known, fresh] = wrong_pairs_.try_emplace(key);
   std::string& text = known->second;
   if (!fresh) return text;
-  std::int64_t at = tokens_.first_row(replica, 0);
-  const std::int64_t first = at, end = at + tokens_.rows(replica) * model_.plan->scenario.parallel.ranks;
+  std::int64_t at = tokens_.first_row(replica, 0, Side::queries);
+  const std::int64_t ranks = model_.plan->scenario.parallel.ranks, first = at,
+                     end = at + tokens_.rows(replica, Side::queries) * ranks;
   const auto test = [&](std::int64_t until, std::uint32_t keys) {
     if (at < until && text.empty() && !complete(Axis::queries, at, until - at, keys))
       text = missing(Axis::queries, at, until - at, keys);

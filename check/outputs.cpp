@@ -49,7 +49,9 @@ void Contents::check_output(std::uint32_t r, std::string_view wanted, Holds hold
                             std::int64_t width_end) {
   const RankModel& rank = model_.ranks[r];
   const Problem& p = model_.plan->scenario.problem;
-  const std::int64_t rows = tokens_.rows(rank.plan->replica), heads = wanted == "dkv" ? p.kv_heads : p.heads;
+  const int replica = rank.plan->replica, position = rank.plan->position;
+  const Side side = wanted == "dkv" ? Side::keys : Side::queries;
+  const std::int64_t rows = tokens_.rows(replica, side), heads = wanted == "dkv" ? p.kv_heads : p.heads;
   if (rows == 0) return;
   const auto& list = rank.plan->buffers;
   const auto at = std::find_if(list.begin(), list.end(), [&](const Buffer& b) {
@@ -78,8 +80,7 @@ void Contents::check_output(std::uint32_t r, std::string_view wanted, Holds hold
     findings_.add(
         FindingKind::uninitialised, rank.plan, none, box.buffer,
         "output " + std::string(wanted) + " row " + std::to_string(end) + " (" +
-            tokens_.describe(
-                tokens_.at(tokens_.first_row(rank.plan->replica, rank.plan->position) + end).part(0, 1)) +
+            tokens_.describe(tokens_.at(tokens_.first_row(replica, position, side) + end).part(0, 1)) +
             ") and maybe more is never written");
   }
 }
@@ -88,10 +89,11 @@ void Contents::check_piece(Site s, const Box& box, const Column& c, const Piece&
   const RankModel& rank = model_.ranks[s.rank];
   const Value& v = piece.value;
   if (v.holds == Holds::unknown) return;
-  const std::int64_t id = tokens_.first_row(rank.plan->replica, rank.plan->position) + piece.begin,
-                     count = piece.end - piece.begin;
   const bool sums = holds == Holds::out || holds == Holds::lse;
   const Axis axis = of_keys(holds) ? Axis::keys : sums ? Axis::sums : Axis::queries;
+  const Side side = axis == Axis::keys ? Side::keys : Side::queries;
+  const std::int64_t id = tokens_.first_row(rank.plan->replica, rank.plan->position, side) + piece.begin,
+                     count = piece.end - piece.begin;
   const auto wrong = [&](const std::string& what) {
     findings_.add(FindingKind::coverage, rank.plan, none, box.buffer,
                   "output " + rank.plan->buffers[box.buffer].name + " heads " + std::to_string(c.head_begin) +
@@ -235,10 +237,10 @@ void Contents::check_edge_states(std::uint32_t r, std::string_view wanted, Holds
     bool has_tokens = false;
   };
   std::vector<Expected> list;
-  const std::int64_t id = tokens_.first_row(rank.plan->replica, rank.plan->position),
-                     rows = tokens_.rows(rank.plan->replica);
+  const std::int64_t id = tokens_.first_row(rank.plan->replica, rank.plan->position, Side::queries),
+                     rows = tokens_.rows(rank.plan->replica, Side::queries);
   tokens_.for_each(id, rows, [&](const Stretch& t) {
-    const Tokens::Origin o = tokens_.origin_of(t.sequence);
+    const Tokens::Origin o = tokens_.origin_of(t.sequence, Side::queries);
     const std::int64_t last = o.first + o.length,
                        edge = std::min(left_edge ? t.token : t.token + t.count, last);
     const Sets::Interval all =

@@ -35,23 +35,26 @@ const std::vector<Synonyms>& explained() {
        {"rope", "rope_theta", "rotary", "rotary_emb", "rotary_dim", "rotary_base", "rope_scaling",
         "rotary_percent", "position_embedding", "position_embedding_type", "qk_norm", "qk_layernorm",
         "q_norm", "k_norm"}},
-      {"positions begin at 0, and queries and keys are of the same tokens.",
+      {"positions begin at 0; queries that stand behind earlier keys are kv_sequence with align = "
+       "\"bottom_right\".",
        {"q_offset", "kv_offset", "k_offset", "query_offset", "offset", "position_ids", "start_pos",
         "cache_position", "q_start", "seqlen_offset", "seqlen_offsets"}},
-      {"queries and keys are of the same tokens; a cache of earlier keys (decoding) is not in this version.",
+      {"a cache of earlier keys is kv_sequence (or kv_lengths) with align = \"bottom_right\"; how it lies in "
+       "memory is not described.",
        {"kv_cache", "cache", "kv_cache_dtype", "page_size", "block_table", "paged", "paged_kv", "cache_len",
         "past_key_values", "decode", "decoding", "num_splits", "split_kv", "use_cache", "cache_seqlens"}},
-      {"keys and values are of the same tokens as queries; cross attention is not in this version.",
-       {"kv_sequence", "kv_lengths", "kv_seq_len", "encoder_length", "cross_attention", "memory_length",
-        "is_cross_attention", "encoder_seq_length"}},
       {"latent attention is given by the heads that it expands to, such as head_size = 192 and value_size = "
        "128.",
        {"kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "kv_latent", "rope_size",
         "mla"}},
-      {"such a mask is not in this version; mask, window and lengths say which keys a query sees.",
-       {"prefix", "prefix_len", "prefix_lm", "attention_chunk_size", "chunked_attention", "block_mask",
-        "mask_mod", "score_mod", "mask_rectangles", "attn_mask_tensor", "global_tokens",
-        "attention_pattern"}},
+      {"a mask is given by lengths, mask, window, chunk, prefix, groups and mask_rectangles = [[q0, q1, k0, "
+       "k1, "
+       "\"full\"|\"causal\"|\"inverse_causal\"], ...]: write one rectangle for each pair of ranges (with "
+       "mask = "
+       "\"none\" nothing else is seen).",
+       {"q_ranges", "k_ranges", "attn_type_map", "attn_types", "slice_map", "block_mask", "mask_mod",
+        "score_mod", "attn_mask_tensor", "global_tokens", "attention_pattern", "dense_mask",
+        "flex_attention"}},
       {"nothing fails, and links are shared but not congested; [[simulate.slow]] says which ranks are "
        "slower.",
        {"congestion", "failure", "failures"}},

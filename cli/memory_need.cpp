@@ -85,7 +85,10 @@ Scenario sample_of(const Scenario& scenario, std::int64_t count) {
   const Sequences all = of_largest_replica(scenario);
   p.lengths.clear();
   p.padded_lengths.clear();
+  p.kv_lengths.clear();
+  p.kv_padded_lengths.clear();
   sample.parallel.homes.clear();
+  sample.parallel.pieces.clear();  // like pieces of every sequence do
   sample.parallel.ranks = std::min(scenario.parallel.ranks, most_ranks_built);
   std::vector<std::size_t> chosen;
   const auto choose = [&](const std::vector<std::size_t>& from, std::int64_t some) {
@@ -98,6 +101,10 @@ Scenario sample_of(const Scenario& scenario, std::int64_t count) {
   for (const std::size_t b : chosen) {
     p.lengths.push_back(scenario.problem.lengths[b]);
     p.padded_lengths.push_back(scenario.problem.padded_lengths[b]);
+    if (scenario.problem.is_cross()) {
+      p.kv_lengths.push_back(scenario.problem.kv_lengths[b]);
+      p.kv_padded_lengths.push_back(scenario.problem.kv_padded_lengths[b]);
+    }
     if (!scenario.parallel.homes.empty())
       sample.parallel.homes.push_back(scenario.parallel.homes[b] % static_cast<int>(sample.parallel.ranks));
   }
@@ -145,6 +152,10 @@ void take_sequences(Scenario& scenario, std::int64_t count) {
   Problem& p = scenario.problem;
   p.lengths.resize(static_cast<std::size_t>(count));
   p.padded_lengths.resize(static_cast<std::size_t>(count));
+  if (p.is_cross()) {
+    p.kv_lengths.resize(static_cast<std::size_t>(count));
+    p.kv_padded_lengths.resize(static_cast<std::size_t>(count));
+  }
   if (!scenario.parallel.homes.empty()) scenario.parallel.homes.resize(static_cast<std::size_t>(count));
   if (!p.packed) p.batch = count;
 }
@@ -247,10 +258,10 @@ void require_plan_memory(const ScenarioFile& file, PlanUse use) {
 MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
   const Problem& p = plan.scenario.problem;
   double tokens = 0, longest = 0, arenas = 0, local = 0;
-  for (const std::int64_t length : p.padded_lengths) {
-    tokens += static_cast<double>(length);
+  for (const std::int64_t length : p.padded_lengths) tokens += static_cast<double>(length);
+  for (const std::int64_t length : p.padded_lengths_of(Side::keys))
     longest = std::max(longest, static_cast<double>(length));
-  }
+  const double keys_per_query = tokens > 0 ? static_cast<double>(total_tokens(p, Side::keys)) / tokens : 1;
   for (const RankPlan& rank : plan.ranks) {
     arenas += static_cast<double>(rank.arena_bytes);
     double rows = 0;
@@ -264,7 +275,7 @@ MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
     for (const ProblemTensor& tensor : tensors_of(p, category)) {
       if (!tensor.per_token()) continue;  // next to nothing
       const TokenRow row = token_row(p, tensor);
-      sum += static_cast<double>(row.heads * row.width);
+      sum += static_cast<double>(row.heads * row.width) * (tensor.side() == Side::keys ? keys_per_query : 1);
     }
     return sum;
   };

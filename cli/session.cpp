@@ -13,6 +13,7 @@
 #include "cli/files/hardware_file.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/subject.hpp"
+#include "plan/tensors.hpp"
 #include "report/printable.hpp"
 
 namespace cplab {
@@ -144,9 +145,20 @@ std::string describe_problem(const Scenario& scenario, std::span<const std::int6
   } else {
     text += fmt::format(", {} x {} tokens", problem.batch, problem.sequence);
   }
+  if (problem.is_cross()) {
+    const std::int64_t keys = problem.packed ? total_tokens(problem, Side::keys) : problem.kv_sequence;
+    text += fmt::format(" on {} keys", keys);
+  }
   text += fmt::format(", {}/{} heads of {}", problem.heads, problem.kv_heads, problem.head_size);
   if (problem.value_size != problem.head_size) text += fmt::format("/{}", problem.value_size);
-  text += fmt::format(", {}, {}", name(problem.dtype), problem.causal ? "causal" : "full");
+  text += fmt::format(", {}, {}", name(problem.dtype),
+                      problem.only_rectangles ? "no mask"
+                      : problem.causal        ? "causal"
+                                              : "full");
+  if (problem.chunk > 0) text += fmt::format(", chunks of {}", problem.chunk);
+  if (problem.prefix > 0) text += fmt::format(", prefix {}", problem.prefix);
+  if (!problem.groups.empty()) text += fmt::format(", {} groups", problem.groups.size());
+  if (!problem.rectangles.empty()) text += fmt::format(", {} rectangles", problem.rectangles.size());
   if (!(problem.window == Window{})) {
     text += fmt::format(" window [{}, {}]", problem.window.left, problem.window.right);
   }

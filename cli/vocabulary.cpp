@@ -46,11 +46,23 @@ std::optional<std::string> own_key(std::string_view given) {
     const auto add = [&](const char* section, std::initializer_list<const char*> names) {
       for (const char* name : names) all.push_back(std::string(section) + "." + name);
     };
-    add("problem", {"attention", "batch",     "sequence",   "lengths", "padded_lengths", "heads",
-                    "kv_heads",  "head_size", "value_size", "dtype",   "format",         "mask",
-                    "window",    "scale",     "max_logit",  "slopes",  "transition",     "direction",
-                    "softcap",   "sink",      "bias",       "buckets", "max_distance"});
-    add("parallel", {"ranks", "replicas", "groups", "algorithm", "placement", "homes"});
+    add("problem", {"attention",      "batch",
+                    "sequence",       "lengths",
+                    "padded_lengths", "heads",
+                    "kv_heads",       "head_size",
+                    "value_size",     "dtype",
+                    "format",         "mask",
+                    "window",         "scale",
+                    "max_logit",      "slopes",
+                    "transition",     "direction",
+                    "softcap",        "sink",
+                    "bias",           "buckets",
+                    "max_distance",   "kv_sequence",
+                    "kv_lengths",     "kv_padded_lengths",
+                    "align",          "chunk",
+                    "prefix",         "mask_rectangles"});
+    add("parallel", {"ranks", "replicas", "groups", "algorithm", "placement", "homes", "kv_placement",
+                     "pieces", "tokens_per_rank"});
     add("simulate",
         {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine", "slow", "jitter", "seed"});
     add("hardware", {"gpu.sms", "gpu.capacity_bytes", "gpu.copy_bytes_s", "node.link_bytes_s",

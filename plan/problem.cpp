@@ -7,6 +7,9 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "plan/rectangles.hpp"
+#include "plan/visible.hpp"
+
 namespace cplab {
 namespace {
 constexpr std::array<std::string_view, 3> attention_names{"softmax", "linear", "dynamic_mask"};
@@ -16,8 +19,13 @@ constexpr std::array<std::string_view, 3> keep_names{"none", "top_k", "relu"};
 constexpr std::array<std::string_view, 4> dtype_names{"fp64", "fp32", "bf16", "fp16"};
 constexpr std::array<std::string_view, 3> format_names{"bshd", "sbhd", "thd"};
 constexpr std::array<std::string_view, 3> direction_names{"forward", "forward+backward", "backward"};
+constexpr std::array<std::string_view, 3> form_names{"full", "causal", "inverse_causal"};
+constexpr std::array<std::string_view, 2> align_names{"top_left", "bottom_right"};
 }  // namespace
 
+std::string_view name(Diagonal value) {
+  return align_names.at(static_cast<std::size_t>(value));
+}
 std::string_view name(Attention value) {
   return attention_names.at(static_cast<std::size_t>(value));
 }
@@ -40,14 +48,18 @@ std::string_view name(Direction value) {
   return direction_names.at(static_cast<std::size_t>(value));
 }
 
-Window Problem::visible() const {
+std::string_view name(MaskRectangle::Form value) {
+  return form_names.at(static_cast<std::size_t>(value));
+}
+
+Window Problem::band() const {
   Window both = window;
   if (causal) both.right = 0;  // the intersection with any right bound >= 0
   return both;
 }
 
 std::vector<std::int64_t> bucket_starts(const Problem& p) {
-  const std::int64_t count = p.visible().right != 0 ? p.buckets / 2 : p.buckets, exact = count / 2;
+  const std::int64_t count = p.band().right != 0 ? p.buckets / 2 : p.buckets, exact = count / 2;
   std::vector<std::int64_t> starts;
   for (std::int64_t bucket = 1; bucket < count; ++bucket) {
     if (bucket <= exact) {
@@ -65,8 +77,13 @@ std::vector<std::int64_t> bucket_starts(const Problem& p) {
   return starts;
 }
 
+Visible Problem::visible() const {
+  return Visible(*this);
+}
+
 std::int64_t Problem::pair_columns() const {
-  return padded_lengths.empty() ? 0 : *std::max_element(padded_lengths.begin(), padded_lengths.end());
+  const std::vector<std::int64_t>& keys = padded_lengths_of(Side::keys);
+  return keys.empty() ? 0 : *std::max_element(keys.begin(), keys.end());
 }
 
 std::string to_string(const OptionValue& value) {
@@ -124,24 +141,26 @@ void require_count(std::int64_t value, std::int64_t most, const char* key) {
     throw ScenarioError(key, std::to_string(value) + " is not legal; legal: 1 to " + std::to_string(most));
 }
 
-void require_lengths(const Problem& p) {
-  const char* key = p.packed ? "problem.lengths" : "problem.sequence";
-  const char* padded_key = p.packed ? "problem.padded_lengths" : key;
-  if (p.lengths.size() != p.padded_lengths.size())
-    throw ScenarioError("problem.padded_lengths", "needs one entry for every sequence");
-  if (std::ssize(p.lengths) > limits::sequences)
+void require_lengths(const Problem& p, Side side) {
+  const std::vector<std::int64_t>&lengths = p.lengths_of(side), &padded_lengths = p.padded_lengths_of(side);
+  const std::string prefix = side == Side::keys ? "problem.kv_" : "problem.";
+  const std::string key = prefix + (p.packed ? "lengths" : "sequence");
+  const std::string padded_key = p.packed ? prefix + "padded_lengths" : key;
+  if (lengths.size() != padded_lengths.size())
+    throw ScenarioError(prefix + "padded_lengths", "needs one entry for every sequence");
+  if (std::ssize(lengths) > limits::sequences)
     throw ScenarioError(p.packed ? key : "problem.batch",
                         "more than " + std::to_string(limits::sequences) + " sequences");
   std::int64_t tokens = 0;
-  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
-    const std::int64_t padded = p.padded_lengths[b];
-    if (p.lengths[b] < 0 || padded < p.lengths[b])
+  for (std::size_t b = 0; b < lengths.size(); ++b) {
+    const std::int64_t padded = padded_lengths[b];
+    if (lengths[b] < 0 || padded < lengths[b])
       throw ScenarioError(padded_key,
                           "sequence " + std::to_string(b) + ": needs 0 <= length <= padded length");
     // Keeps counts of token pairs within 64 bits. The sum cannot overflow: each term is tested before it is
     // added.
     if (padded > limits::tokens || (tokens += padded) > limits::tokens)
-      throw ScenarioError(padded > p.lengths[b] ? padded_key : key,
+      throw ScenarioError(padded > lengths[b] ? padded_key : key,
                           "more than " + std::to_string(limits::tokens) +
                               " tokens in all sequences together, with their padding");
   }
@@ -159,6 +178,24 @@ void require_slopes(const Problem& p, bool has, const std::string& otherwise) {
           "problem.slopes",
           "a slope is " + std::to_string(slope) + "; legal: finite numbers from 0 on (" +
               (p.attention == Attention::linear ? "decay = exp(-slope))" : "bias = -slope |t - p|)"));
+}
+
+void require_cross(const Problem& p) {
+  if (!p.is_cross()) {
+    if (p.kv_sequence != 0 || !p.kv_padded_lengths.empty())
+      throw ScenarioError(p.packed ? "problem.kv_padded_lengths" : "problem.kv_sequence",
+                          "keys of their own have lengths of their own");
+    return;
+  }
+  const char* key = p.packed ? "problem.kv_lengths" : "problem.kv_sequence";
+  if (p.attention != Attention::softmax)
+    throw ScenarioError(key, std::string(name(p.attention)) +
+                                 " attention has its keys at the queries' tokens; cross attention is "
+                                 "attention = \"softmax\"");
+  if (p.kv_lengths.size() != p.lengths.size())
+    throw ScenarioError(key,
+                        "needs one entry for every sequence, which are " + std::to_string(p.lengths.size()));
+  require_lengths(p, Side::keys);
 }
 
 void require_linear(const Problem& p) {
@@ -207,7 +244,7 @@ void require_logits(const Problem& p) {
   if (!buckets && (p.buckets != 0 || p.max_distance != 0))
     throw ScenarioError(p.buckets != 0 ? "problem.buckets" : "problem.max_distance",
                         "only bias = \"buckets\" has it");
-  const bool both_ways = p.visible().right != 0;
+  const bool both_ways = p.band().right != 0;
   const std::int64_t least = both_ways ? 4 : 2;
   if (buckets && (p.buckets < least || p.buckets > limits::buckets || p.buckets % (both_ways ? 4 : 2) != 0))
     throw ScenarioError("problem.buckets", std::to_string(p.buckets) + " is not legal; legal: multiples of " +
@@ -273,12 +310,19 @@ void require_sizes(const Problem& p, const Parallel& parallel) {
   if (parallel.world() > limits::world)
     throw ScenarioError("parallel.replicas", "ranks x replicas is " + std::to_string(parallel.world()) +
                                                  "; at most " + std::to_string(limits::world));
-  require_lengths(p);
+  require_lengths(p, Side::queries);
+  require_cross(p);
+  require_rectangles(p);
+  if (parallel.keys_everywhere && !p.is_cross())
+    throw ScenarioError("parallel.kv_placement",
+                        "only keys of their own (problem.kv_sequence, problem.kv_lengths) can be on every "
+                        "rank; legal without them: \"same\"");
   // Everything a plan computes in bytes and offsets stays far inside the 64-bit integers if the largest
   // tensor of the whole problem, held once per slot and rank, does.
   double tokens = 0;
-  for (const std::int64_t padded : p.padded_lengths)
-    tokens += static_cast<double>(padded) + 2.0 * static_cast<double>(parallel.ranks);
+  for (const std::vector<std::int64_t>& of_side : {p.padded_lengths, p.kv_padded_lengths})
+    for (const std::int64_t padded : of_side)
+      tokens += static_cast<double>(padded) + 2.0 * static_cast<double>(parallel.ranks);
   require_logits(p);
   require_dynamic_mask(p);
   std::int64_t row = p.heads * (p.head_size + p.value_size);

@@ -45,13 +45,35 @@ std::string_view name(DType);
 std::string_view name(Format);
 std::string_view name(Direction);
 
-// Query at position p sees key at position t of the same sequence iff -left <= t - p <= right;
-// a negative bound is unlimited.
+// Query at position p sees key at position t of the same sequence iff -left <= t - p <= right; a negative
+// bound is unlimited. In cross attention p is the key that the query stands on (Problem::first_query_at).
 struct Window {
   std::int64_t left = -1;
   std::int64_t right = -1;
   bool operator==(const Window&) const = default;
 };
+
+// Pairs that are seen beside those that mask and window allow: of queries [q_begin, q_end) and keys [k_begin,
+// k_end) of one sequence. causal: of them those with k - q at most as large as in the last row and column;
+// inverse_causal: at least as large as in the first ones.
+struct MaskRectangle {
+  enum class Form : std::uint8_t { full, causal, inverse_causal };
+  std::int64_t q_begin = 0, q_end = 0, k_begin = 0, k_end = 0;
+  Form form = Form::full;
+  bool operator==(const MaskRectangle&) const = default;
+};
+std::string_view name(MaskRectangle::Form);
+
+class Visible;  // plan/visible.hpp
+
+// Which of the two lists of tokens something is about. They are the same tokens unless the problem is of
+// cross attention.
+enum class Side : std::uint8_t { queries, keys };
+
+// Where the diagonal of mask and window lies in cross attention. top_left: the first query stands on the
+// first key. bottom_right: the last one on the last key, as where the queries come behind keys of a cache.
+enum class Diagonal : std::uint8_t { top_left, bottom_right };
+std::string_view name(Diagonal);
 
 struct Problem {
   Attention attention = Attention::softmax;
@@ -63,6 +85,12 @@ struct Problem {
   bool packed = false;
   std::vector<std::int64_t> lengths;
   std::vector<std::int64_t> padded_lengths;
+  // Cross attention: the keys' own lengths, one entry per sequence; kv_sequence where dense, else 0. Empty:
+  // the keys are of the queries' tokens.
+  std::int64_t kv_sequence = 0;
+  std::vector<std::int64_t> kv_lengths;
+  std::vector<std::int64_t> kv_padded_lengths;
+  Diagonal align = Diagonal::top_left;
   std::int64_t heads = 0;       // H
   std::int64_t kv_heads = 0;    // G, divides H
   std::int64_t head_size = 0;   // D
@@ -70,6 +98,15 @@ struct Problem {
   DType dtype = DType::bf16;
   bool causal = false;
   Window window;
+  // A pair is seen if mask and window allow it and both its tokens are in one chunk of so many keys (0: there
+  // are none); or if its key is one of the first `prefix` of its sequence; or if a group or a rectangle has
+  // it. A group is a run of tokens [begin, end) that see each other. Tokens of groups and rectangles are
+  // counted within a sequence, or where packed along all of them, padding included. only_rectangles: mask and
+  // window allow nothing.
+  bool only_rectangles = false;
+  std::int64_t chunk = 0, prefix = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> groups;
+  std::vector<MaskRectangle> rectangles;
   double scale = 0;
   // Asks for max_logit [H] beside out and lse: the largest scale * q.k of all pairs that are seen, -inf where
   // there is none. Softmax only.
@@ -94,8 +131,24 @@ struct Problem {
   std::int64_t block = 0;
   Direction direction = Direction::forward_backward;
 
-  // Mask and window together: causal is right = 0.
-  Window visible() const;
+  // Mask and window together: causal is right = 0. What else there is, is not in it.
+  Window band() const;
+  // All of it. Costs as much time as there are rectangles: Builder::visible() knows it.
+  Visible visible() const;
+  // Prefix, groups and rectangles of a sequence, as rectangles in its own tokens.
+  std::vector<MaskRectangle> rectangles_of(std::size_t b) const;
+  bool adds_pairs() const { return only_rectangles || prefix > 0 || !groups.empty() || !rectangles.empty(); }
+  bool is_cross() const { return !kv_lengths.empty(); }
+  const std::vector<std::int64_t>& lengths_of(Side side) const {
+    return side == Side::keys && is_cross() ? kv_lengths : lengths;
+  }
+  const std::vector<std::int64_t>& padded_lengths_of(Side side) const {
+    return side == Side::keys && is_cross() ? kv_padded_lengths : padded_lengths;
+  }
+  // The key that the first query of a sequence stands on; below 0: before the first one.
+  std::int64_t first_query_at(std::size_t b) const {
+    return is_cross() && align == Diagonal::bottom_right ? kv_lengths[b] - lengths[b] : 0;
+  }
   bool has_backward() const { return direction != Direction::forward; }
   bool stores_bias() const { return bias == BiasForm::full || bias == BiasForm::keys; }
   // The bias is a formula of positions.
@@ -123,6 +176,17 @@ struct Parallel {
   // Placement "hybrid" alone, then by sequence: the position in its group that holds all of it, or -1: it is
   // cut over all positions as in zigzag.
   std::vector<int> homes;
+  // Placements "balanced" and "dynamic" alone, then all there are: which rows lie where. Rows [begin, begin +
+  // count) of a sequence, padding and rows behind it included, are the next rows of the rank at `position`.
+  struct Piece {
+    int position = 0;
+    std::int64_t sequence = 0, begin = 0, count = 0;
+    bool operator==(const Piece&) const = default;
+  };
+  std::vector<Piece> pieces;
+  std::int64_t tokens_per_rank = 0;  // placement "dynamic": of a sequence at most; 0: a rank's share of all
+  // Cross attention: every rank of a group holds all keys of its replica, and their gradients.
+  bool keys_everywhere = false;
   // A fact of the machine, which no scenario names: by global rank a number that is equal for ranks that
   // share a node and reach each other's memory. Empty: all do. transport = "auto" decides by it
   // (plan/islands.hpp).

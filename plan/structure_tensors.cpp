@@ -13,31 +13,47 @@ std::int64_t rounded_up(std::int64_t n, std::int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
-// Rows that the placement gives to every rank of a replica, padding included.
-std::int64_t rows_of_ranks(const Scenario& s, std::int64_t replica) {
+std::int64_t rows_of_pieces(const Scenario& s, std::int64_t replica) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(s.parallel.ranks), 0);
+  for (const Parallel::Piece& piece : s.parallel.pieces)
+    if (piece.sequence % s.parallel.replicas == replica && piece.position >= 0 &&
+        piece.position < s.parallel.ranks)
+      rows[static_cast<std::size_t>(piece.position)] += piece.count;
+  return *std::ranges::max_element(rows);
+}
+
+// Rows of queries or of keys that the placement gives to every rank of a replica, padding included.
+std::int64_t rows_of_ranks(const Scenario& s, Side side, std::int64_t replica) {
   const std::int64_t P = s.parallel.ranks;
   const bool zigzag = s.placement == "zigzag", stream = s.placement == "stream",
              hybrid = s.placement == "hybrid";
   std::int64_t all = 0;  // of sequences that every rank has a piece of; stream: of all
   std::vector<std::int64_t> whole(hybrid ? static_cast<std::size_t>(P) : 0, 0);  // by home
-  const std::vector<std::int64_t>& lengths = s.problem.padded_lengths;
+  const std::vector<std::int64_t>& lengths = s.problem.padded_lengths_of(side);
+  const bool everywhere = side == Side::keys && s.parallel.keys_everywhere;
   for (auto b = static_cast<std::size_t>(replica); b < lengths.size();
        b += static_cast<std::size_t>(s.parallel.replicas)) {
-    const int home = hybrid && b < s.parallel.homes.size() ? s.parallel.homes[b] : -1;
+    const int home = hybrid && !everywhere && b < s.parallel.homes.size() ? s.parallel.homes[b] : -1;
     if (home >= 0 && static_cast<std::size_t>(home) < whole.size())
       whole[static_cast<std::size_t>(home)] += lengths[b];
-    else if (stream)
+    else if (stream || everywhere)
       all += lengths[b];
     else
       all += rounded_up(lengths[b], zigzag || hybrid ? 2 * P : P) / P;
   }
+  if (!s.parallel.pieces.empty()) return rows_of_pieces(s, replica);
+  if (everywhere) return all;
   if (stream) return rounded_up(all, P) / P;
   return whole.empty() ? all : all + *std::ranges::max_element(whole);
 }
 
+struct RowsOfRanks {
+  std::int64_t queries = 0, keys = 0;
+};
+
 class Tensors {
  public:
-  Tensors(const Plan& plan, const RankPlan& rank, std::int64_t rows, const RankFaultSink& sink)
+  Tensors(const Plan& plan, const RankPlan& rank, RowsOfRanks rows, const RankFaultSink& sink)
       : problem_(plan.scenario.problem), rank_(rank), rows_(rows), sink_(sink) {}
 
   void test(Category category) const {
@@ -64,7 +80,9 @@ class Tensors {
                    "there is no " + kind + " " + std::string(tensor.buffer) +
                        " here; every rank has those of the problem, with tokens or without");
     const TokenRow row = token_row(problem_, tensor);
-    const std::int64_t rows = tensor.per_token() ? rows_ : 1;
+    const std::int64_t rows = !tensor.per_token()           ? 1
+                              : tensor.side() == Side::keys ? rows_.keys
+                                                            : rows_.queries;
     const auto index = static_cast<std::uint32_t>(at - rank_.buffers.begin());
     if (at->slots != 1 || at->rows != rows || at->heads != row.heads || at->width != row.buffer_width)
       return fault(FindingKind::coverage, index,
@@ -79,7 +97,7 @@ class Tensors {
 
   const Problem& problem_;
   const RankPlan& rank_;
-  std::int64_t rows_;
+  RowsOfRanks rows_;
   const RankFaultSink& sink_;
 };
 
@@ -87,12 +105,13 @@ class Tensors {
 
 void inspect_tensors(const Plan& plan, const RankFaultSink& sink) {
   if (plan.scenario.problem.lengths.empty()) return;  // it computes no attention, whatever it moves
-  std::vector<std::int64_t> rows;
+  std::vector<RowsOfRanks> rows;
   for (std::int64_t replica = 0; replica < plan.scenario.parallel.replicas; ++replica)
-    rows.push_back(rows_of_ranks(plan.scenario, replica));
+    rows.push_back({rows_of_ranks(plan.scenario, Side::queries, replica),
+                    rows_of_ranks(plan.scenario, Side::keys, replica)});
   for (const RankPlan& rank : plan.ranks) {
     const auto replica = static_cast<std::size_t>(rank.replica);
-    const Tensors tensors(plan, rank, replica < rows.size() ? rows[replica] : 0, sink);
+    const Tensors tensors(plan, rank, replica < rows.size() ? rows[replica] : RowsOfRanks{}, sink);
     tensors.test(Category::input);
     tensors.test(Category::output);
   }

@@ -16,6 +16,8 @@ std::int64_t extent(const Problem& p, char axis) {
     case 'B': return p.batch;
     case 'S': return p.sequence;
     case 'T': return total_tokens(p);
+    case 'L': return p.is_cross() ? p.kv_sequence : p.sequence;
+    case 'U': return total_tokens(p, Side::keys);
     case 'H': return p.heads;
     case 'G': return p.kv_heads;
     case 'D': return p.head_size;
@@ -77,14 +79,14 @@ std::span<const ProblemTensor> tensor_table() {
   static const std::vector<Attention> with_softmax{Attention::softmax, Attention::dynamic_mask};
   static const std::vector<ProblemTensor> table{
       {"q", "BSHD", nominal, input, forward, all, "q"},
-      {"k", "BSGD", nominal, input, forward, all, "kv"},
-      {"v", "BSGE", nominal, input, forward, all, "kv"},
+      {"k", "BLGD", nominal, input, forward, all, "kv"},
+      {"v", "BLGE", nominal, input, forward, all, "kv"},
       {"dout", "BSHE", nominal, input, backward, all, "dout"},
       {"out", "BSHE", nominal, output, forward, all, "out"},
       {"lse", "BHS", wide, output, forward, with_softmax, "lse", minus_infinity},
       {"dq", "BSHD", nominal, output, backward, all, "dq"},
-      {"dk", "BSGD", nominal, output, backward, all, "dkv"},
-      {"dv", "BSGE", nominal, output, backward, all, "dkv"},
+      {"dk", "BLGD", nominal, output, backward, all, "dkv"},
+      {"dv", "BLGE", nominal, output, backward, all, "dkv"},
       {"max_logit", "H", wide, output, forward, {softmax}, "max_logit", minus_infinity, asks_max_logit},
       {"log_decay",
        "BSHD",
@@ -101,10 +103,10 @@ std::span<const ProblemTensor> tensor_table() {
       {"dbeta", "BSH", wide, output, backward, {linear}, "dbeta", 0, has_beta},
       {"bias", "BSHK", nominal, input, forward, with_softmax, "bias", 0, has_full_bias},
       {"keep", "BSHK", nominal, input, forward, {dynamic_mask}, "keep", 0, selects_pairs, Values::selected},
-      {"bias", "BSG", nominal, input, forward, with_softmax, "kv", 0, has_key_bias},
-      {"keep", "BSG", nominal, input, forward, {dynamic_mask}, "kv", 0, selects_keys, Values::selected},
+      {"bias", "BLG", nominal, input, forward, with_softmax, "kv", 0, has_key_bias},
+      {"keep", "BLG", nominal, input, forward, {dynamic_mask}, "kv", 0, selects_keys, Values::selected},
       {"dbias", "BSHK", nominal, output, backward, with_softmax, "dbias", 0, has_full_bias},
-      {"dbias", "BSG", nominal, output, backward, with_softmax, "dkv", 0, has_key_bias},
+      {"dbias", "BLG", nominal, output, backward, with_softmax, "dkv", 0, has_key_bias},
       {"sink", "H", wide, input, forward, {softmax}, "sink", 0, has_sink},
       {"bias_table", "HN", wide, input, forward, {softmax}, "bias_table", 0, has_table},
       {"dsink", "H", wide, output, backward, {softmax}, "dsink", 0, has_sink, Values::any, Reduction::sum},
@@ -146,15 +148,18 @@ std::vector<ProblemTensor> tensors_of(const Problem& p, Category category) {
   return found;
 }
 
-std::int64_t total_tokens(const Problem& p) {
-  return std::accumulate(p.padded_lengths.begin(), p.padded_lengths.end(), std::int64_t{0});
+std::int64_t total_tokens(const Problem& p, Side side) {
+  const std::vector<std::int64_t>& padded = p.padded_lengths_of(side);
+  return std::accumulate(padded.begin(), padded.end(), std::int64_t{0});
 }
 
 std::string axes_of(const Problem& p, const ProblemTensor& tensor) {
   std::string axes(tensor.axes);
+  if (!p.is_cross()) std::replace(axes.begin(), axes.end(), 'L', 'S');
   if (!p.packed) return axes;
   std::erase(axes, 'B');
   std::replace(axes.begin(), axes.end(), 'S', 'T');
+  std::replace(axes.begin(), axes.end(), 'L', 'U');
   return axes;
 }
 

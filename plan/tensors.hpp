@@ -20,12 +20,13 @@ enum class Values : std::uint8_t { any, log_factor, strength, selected };
 
 struct ProblemTensor {
   std::string_view name;
-  // Shape letters in the order of its file: B, S, one of H and G, and at most one of D, E, K (the keys of the
-  // longest sequence, Problem::pair_columns) and N (buckets). A name may have several rows, of which a
-  // problem has one. Packed problems ([T,...] tensors) have T in place of S and no B. In inputs B and S come
-  // first. A tensor without S is one row, which every rank holds whole: as an input a parameter, the same on
-  // all; as an output a maximum or a sum over all tokens (`over_tokens`), on every rank of a group of those
-  // of its replica.
+  // Shape letters in the order of its file: B, S (of queries) or L (of keys), one of H and G, and at most one
+  // of D, E, K (the keys of the longest sequence, Problem::pair_columns) and N (buckets). A name may have
+  // several rows, of which a problem has one. Packed problems ([T,...] tensors) have T in place of S, U in
+  // place of L and no B; where queries and keys are of the same tokens S and T stand for both. In inputs B
+  // and S come first. A tensor without tokens is one row, which every rank holds whole: as an input a
+  // parameter, the same on all; as an output a maximum or a sum over all tokens (`over_tokens`), on every
+  // rank of a group of those of its replica.
   std::string_view axes;
   Role role = Role::nominal;            // its dtype role
   Category category = Category::input;  // input or output
@@ -40,7 +41,8 @@ struct ProblemTensor {
   Values values = Values::any;              // of an input
   Reduction over_tokens = Reduction::max;   // of an output without S
 
-  bool per_token() const { return axes.find('S') != std::string_view::npos; }
+  Side side() const { return axes.find('L') == std::string_view::npos ? Side::queries : Side::keys; }
+  bool per_token() const { return axes.find('S') != std::string_view::npos || side() == Side::keys; }
 };
 
 // Random inputs depend on the order of the inputs: new ones come last.
@@ -52,9 +54,11 @@ std::string tensor_names(Category);
 // Those of the table that the problem has: by kind of attention and direction.
 std::vector<ProblemTensor> tensors_of(const Problem&, Category);
 
-std::int64_t total_tokens(const Problem&);  // of all sequences with their padding: T
+// Of all sequences with their padding: T.
+std::int64_t total_tokens(const Problem&, Side = Side::queries);
 
-// "BSHD", or "THD" for packed problems; and the extents of these axes.
+// "BSHD", or "THD" for packed problems, with L and U where keys have tokens of their own; and the extents of
+// these axes.
 std::string axes_of(const Problem&, const ProblemTensor&);
 std::vector<std::int64_t> shape_of(const Problem&, const ProblemTensor&);
 

@@ -18,7 +18,7 @@ namespace {
 constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
 // Query rows, or keys, handled together; and queries that are multiplied with a block of keys at a time. With
-// S keys a block of scores is 64 S doubles (4 MiB at S = 8192).
+// N keys a block of scores is 64 N doubles (4 MiB at N = 8192).
 constexpr std::int64_t block_rows = 64;
 constexpr std::int64_t queries_at_a_time = 512;
 
@@ -57,18 +57,25 @@ class Attention {
   Attention(const AttentionShape& shape, std::span<const double> q, std::span<const double> k,
             std::span<const double> v, std::span<const double> dout, const RowSample* sample,
             std::span<const double> sinks)
-      : shape_(shape), sample_(sample), q_(q), k_(k), v_(v), dout_(dout), sinks_(sinks) {
-    const auto [S, H, G, D, E, scale, left, right] = shape_;
+      : shape_(shape),
+        visible_(shape.rule()),
+        sample_(sample),
+        q_(q),
+        k_(k),
+        v_(v),
+        dout_(dout),
+        sinks_(sinks) {
+    const std::int64_t S = shape_.S, N = shape_.N(), H = shape_.H, G = shape_.G, D = shape_.D, E = shape_.E;
     result_.out.resize(at(S * H * E));
-    result_.lse.resize(at(H * S));
-    highest_.resize(at(H * S));
-    shift_.resize(at(H * S));
+    result_.lse.resize(at(H * S), minus_infinity);
+    highest_.resize(at(H * S), minus_infinity);
+    shift_.resize(at(H * S), minus_infinity);
     sum_.resize(at(H * S));
     if (dout.empty()) return;
     delta_.resize(at(H * S));
     result_.dq.resize(at(S * H * D));
-    result_.dk.resize(at(S * G * D));
-    result_.dv.resize(at(S * G * E));
+    result_.dk.resize(at(N * G * D));
+    result_.dv.resize(at(N * G * E));
   }
 
   // First every block of queries, then, knowing lse and delta of all, every block of keys: each result is
@@ -78,7 +85,7 @@ class Attention {
     const bool backward = !dout_.empty(), others = sample_ && (backward || sample_->max_logit);
     const std::vector<RowRun> blocks = others ? blocks_of(S, block_rows) : std::vector<RowRun>(),
                               wanted = wanted_runs(sample_, S, block_rows),
-                              keys = backward ? wanted : std::vector<RowRun>();
+                              keys = backward ? wanted_keys() : std::vector<RowRun>();
     const std::int64_t all = H * std::ssize(blocks) + H * std::ssize(wanted) + G * std::ssize(keys);
     std::vector<Scratch> scratch(at(worker_count(all)));
     std::int64_t before = 0;
@@ -115,32 +122,37 @@ class Attention {
     }
   }
 
-  std::int64_t first_key(std::int64_t i) const {
-    return shape_.left < 0 ? 0 : std::max<std::int64_t>(0, i - shape_.left);
-  }
-  std::int64_t last_key(std::int64_t i) const {
-    return shape_.right < 0 ? shape_.S - 1 : std::min(shape_.S - 1, i + shape_.right);
-  }
-  std::int64_t first_query(std::int64_t j) const {
-    return shape_.right < 0 ? 0 : std::max<std::int64_t>(0, j - shape_.right);
-  }
-  std::int64_t last_query(std::int64_t j) const {
-    return shape_.left < 0 ? shape_.S - 1 : std::min(shape_.S - 1, j + shape_.left);
+  // Of a sample those of its rows that are keys: in self-attention all.
+  std::vector<RowRun> wanted_keys() const {
+    if (!sample_) return blocks_of(shape_.N(), block_rows);
+    if (sample_->keys.empty()) return wanted_runs(sample_, shape_.N(), block_rows);
+    const RowSample of_keys{sample_->keys, {}, false};
+    return wanted_runs(&of_keys, shape_.N(), block_rows);
   }
 
   // Softmax of row `i` of scores q.k, which begin at key `key`, over the keys it sees; the others become 0.
   void softmax_row(std::int64_t h, std::int64_t i, std::int64_t key, std::int64_t keys, double* p) {
-    const std::int64_t begin = first_key(i) - key, end = last_key(i) + 1 - key;
-    std::fill(p, p + begin, 0.0);
+    const KeyRun within{key, key + keys};
+    double highest = minus_infinity, sum = 0;
+    std::int64_t end = 0;  // of what is done
+    visible_.for_each(i, within, [&](KeyRun run) {
+      std::fill(p + end, p + run.begin - key, 0.0);
+      end = run.end - key;
+      for (std::int64_t j = run.begin - key; j < end; ++j) {
+        p[j] *= shape_.scale;
+        highest = std::max(highest, p[j]);
+      }
+    });
     std::fill(p + end, p + keys, 0.0);
-    double highest = minus_infinity;
-    for (std::int64_t j = begin; j < end; ++j) {
-      p[j] *= shape_.scale;
-      highest = std::max(highest, p[j]);
-    }
+    if (end == 0) return;
     const double sink = sinks_.empty() ? minus_infinity : sinks_[at(h)], shift = std::max(highest, sink);
-    const double sum = products_.exponentials(p + begin, end - begin, shift) + std::exp(sink - shift);
-    for (std::int64_t j = begin; j < end; ++j) p[j] /= sum;
+    visible_.for_each(i, within, [&](KeyRun run) {
+      sum += products_.exponentials(p + run.begin - key, run.end - run.begin, shift);
+    });
+    sum += std::exp(sink - shift);
+    visible_.for_each(i, within, [&](KeyRun run) {
+      for (std::int64_t j = run.begin - key; j < run.end - key; ++j) p[j] /= sum;
+    });
     highest_[at(h * shape_.S + i)] = highest;
     shift_[at(h * shape_.S + i)] = shift;
     sum_[at(h * shape_.S + i)] = sum;
@@ -149,11 +161,13 @@ class Attention {
 
   // lse, out and dq of a block of queries, and delta with each of the last two.
   void of_query_rows(std::int64_t h, RowRun run, bool wants_out, bool wants_dq, Scratch& scratch) {
-    const auto [S, H, G, D, E, scale, left, right] = shape_;
+    const std::int64_t S = shape_.S, N = shape_.N(), H = shape_.H, G = shape_.G, D = shape_.D, E = shape_.E;
     const auto [row, rows] = run;
-    const std::int64_t g = h / (H / G), key = first_key(row), keys = last_key(row + rows - 1) + 1 - key;
-    const auto k_rows = head_of(k_, S, G, g, D).from(key, keys),
-               v_rows = head_of(v_, S, G, g, E).from(key, keys);
+    const KeyRun seen = visible_.seen_by(row, rows);
+    if (seen.empty()) return;  // what all results are set to
+    const std::int64_t g = h / (H / G), key = seen.begin, keys = seen.end - key;
+    const auto k_rows = head_of(k_, N, G, g, D).from(key, keys),
+               v_rows = head_of(v_, N, G, g, E).from(key, keys);
     const Rows<double> p = Scratch::block(scratch.p, rows, keys);
     products_.store_with_transposed(head_of(q_, S, H, h, D).from(row, rows), k_rows, p);
     for (std::int64_t i = 0; i < rows; ++i) softmax_row(h, row + i, key, keys, p.row(i));
@@ -174,7 +188,8 @@ class Attention {
       const double *const weights = p.row(i),
                           delta = std::inner_product(weights, weights + keys, ds.row(i), 0.0);
       delta_[at(h * S + row + i)] = delta;
-      for (std::int64_t j = 0; j < keys; ++j) ds.row(i)[j] = scale * weights[j] * (ds.row(i)[j] - delta);
+      for (std::int64_t j = 0; j < keys; ++j)
+        ds.row(i)[j] = shape_.scale * weights[j] * (ds.row(i)[j] - delta);
     }
     products_.add(ds, k_rows, head_of(result_.dq, S, H, h, D).from(row, rows));
   }
@@ -182,7 +197,7 @@ class Attention {
   // dk and dv of a block of keys, from the queries of all heads of the group that see one of them.
   void of_key_rows(std::int64_t g, std::int64_t key, std::int64_t keys, Scratch& scratch) {
     const std::int64_t group = shape_.H / shape_.G;
-    const std::int64_t begin = first_query(key), end = last_query(key + keys - 1) + 1;
+    const auto [begin, end] = visible_.seeing(key, keys);
     for (std::int64_t h = g * group; h < (g + 1) * group; ++h)
       for (std::int64_t row = begin; row < end; row += queries_at_a_time)
         add_to_keys(h, row, std::min(queries_at_a_time, end - row), key, keys, scratch);
@@ -190,34 +205,40 @@ class Attention {
 
   void add_to_keys(std::int64_t h, std::int64_t row, std::int64_t rows, std::int64_t key, std::int64_t keys,
                    Scratch& scratch) {
-    const auto [S, H, G, D, E, scale, left, right] = shape_;
+    const std::int64_t S = shape_.S, N = shape_.N(), H = shape_.H, G = shape_.G, D = shape_.D, E = shape_.E;
     const std::int64_t g = h / (H / G);
     const auto q_rows = head_of(q_, S, H, h, D).from(row, rows),
                dout_rows = head_of(dout_, S, H, h, E).from(row, rows);
     const Rows<double> p = Scratch::block(scratch.p, rows, keys), ds = Scratch::block(scratch.dp, rows, keys);
-    products_.store_with_transposed(q_rows, head_of(k_, S, G, g, D).from(key, keys), p);
-    products_.store_with_transposed(dout_rows, head_of(v_, S, G, g, E).from(key, keys), ds);
+    products_.store_with_transposed(q_rows, head_of(k_, N, G, g, D).from(key, keys), p);
+    products_.store_with_transposed(dout_rows, head_of(v_, N, G, g, E).from(key, keys), ds);
     for (std::int64_t i = 0; i < rows; ++i) {
       double *const weights = p.row(i), *const gradients = ds.row(i);
-      const std::int64_t begin = std::clamp<std::int64_t>(first_key(row + i) - key, 0, keys),
-                         end = std::clamp<std::int64_t>(last_key(row + i) + 1 - key, begin, keys);
-      const double delta = delta_[at(h * S + row + i)], sum = sum_[at(h * S + row + i)];
-      for (std::int64_t j = begin; j < end; ++j) weights[j] *= scale;
-      products_.exponentials(weights + begin, end - begin, shift_[at(h * S + row + i)]);
-      for (std::int64_t j = begin; j < end; ++j) {
-        weights[j] /= sum;
-        gradients[j] = scale * weights[j] * (gradients[j] - delta);
-      }
-      for (double* const values : {weights, gradients}) {
-        std::fill(values, values + begin, 0.0);
-        std::fill(values + end, values + keys, 0.0);
-      }
+      const double delta = delta_[at(h * S + row + i)], sum = sum_[at(h * S + row + i)],
+                   highest = shift_[at(h * S + row + i)];
+      std::int64_t done = 0;
+      const auto hide = [&](std::int64_t until) {
+        for (double* const values : {weights, gradients}) std::fill(values + done, values + until, 0.0);
+      };
+      visible_.for_each(row + i, {key, key + keys}, [&](KeyRun run) {
+        const std::int64_t begin = run.begin - key, end = run.end - key;
+        for (std::int64_t j = begin; j < end; ++j) weights[j] *= shape_.scale;
+        products_.exponentials(weights + begin, end - begin, highest);
+        for (std::int64_t j = begin; j < end; ++j) {
+          weights[j] /= sum;
+          gradients[j] = shape_.scale * weights[j] * (gradients[j] - delta);
+        }
+        hide(begin);
+        done = end;
+      });
+      hide(keys);
     }
-    products_.add_of_transposed(ds, q_rows, head_of(result_.dk, S, G, g, D).from(key, keys));
-    products_.add_of_transposed(p, dout_rows, head_of(result_.dv, S, G, g, E).from(key, keys));
+    products_.add_of_transposed(ds, q_rows, head_of(result_.dk, N, G, g, D).from(key, keys));
+    products_.add_of_transposed(p, dout_rows, head_of(result_.dv, N, G, g, E).from(key, keys));
   }
 
   const AttentionShape& shape_;
+  const VisibleKeys visible_;
   const RowSample* sample_;
   const Products& products_ = products();
   std::span<const double> q_, k_, v_, dout_, sinks_;
@@ -234,12 +255,12 @@ AttentionResult dense_attention(const AttentionShape& shape, std::span<const dou
                                 std::span<const double> dout,
                                 const std::function<void(std::int64_t)>& after_head, const RowSample* sample,
                                 std::span<const double> sinks) {
-  const auto [S, H, G, D, E, scale, left, right] = shape;
-  if (S < 0 || H < 1 || G < 1 || D < 1 || E < 1 || H % G != 0)
+  const std::int64_t S = shape.S, N = shape.N(), H = shape.H, G = shape.G, D = shape.D, E = shape.E;
+  if (S < 0 || N < 0 || H < 1 || G < 1 || D < 1 || E < 1 || H % G != 0)
     throw std::invalid_argument("dense_attention: sizes must be positive and H a multiple of G");
   require_size(q, S, H, D, "dense_attention: q is not [S,H,D]");
-  require_size(k, S, G, D, "dense_attention: k is not [S,G,D]");
-  require_size(v, S, G, E, "dense_attention: v is not [S,G,E]");
+  require_size(k, N, G, D, "dense_attention: k is not [N,G,D]");
+  require_size(v, N, G, E, "dense_attention: v is not [N,G,E]");
   if (!dout.empty()) require_size(dout, S, H, E, "dense_attention: dout is not [S,H,E]");
   if (!sinks.empty())
     require_size(sinks, 1, H, 1, "dense_attention: there is not one sink for each query head");

@@ -20,12 +20,13 @@
 #include <vector>
 
 #include "reference/row_sample.hpp"
+#include "reference/visible_keys.hpp"
 
 namespace cplab::reference {
 
-// One sequence attending to itself.
+// One sequence attending to itself, or to keys of their own.
 struct AttentionShape {
-  std::int64_t S = 0;  // tokens
+  std::int64_t S = 0;  // queries
   std::int64_t H = 1;  // query heads, a multiple of G
   std::int64_t G = 1;  // key/value heads
   std::int64_t D = 1;  // query and key size
@@ -34,21 +35,29 @@ struct AttentionShape {
   // Query i sees key j iff -left <= j - i <= right; negative means unlimited. Causal: left -1, right 0.
   std::int64_t left = -1;
   std::int64_t right = -1;
+  std::int64_t keys = -1;  // negative: as many as queries
+  // Where keys have tokens of their own and masks are of rectangles: see VisibleRule.
+  std::int64_t first_at = 0, chunk = 0;
+  bool only_rectangles = false;
+  std::vector<Rectangle> rectangles = {};
+
+  std::int64_t N() const { return keys < 0 ? S : keys; }
+  VisibleRule rule() const { return {S, N(), first_at, left, right, chunk, only_rectangles, rectangles}; }
 };
 
-// Every row sees at least itself, so out and lse are finite for finite inputs.
+// The out and the gradients of a query that sees no key are 0, its lse is -inf.
 struct AttentionResult {
   std::vector<double> out;        // [S,H,E]
   std::vector<double> lse;        // [H,S], natural logarithm, scale included
   std::vector<double> max_logit;  // [H], -inf for S = 0
   std::vector<double> dq;         // [S,H,D]; dq, dk and dv are empty without dout
-  std::vector<double> dk;         // [S,G,D]
-  std::vector<double> dv;         // [S,G,E]
+  std::vector<double> dk;         // [N,G,D]
+  std::vector<double> dv;         // [N,G,E]
   std::vector<double> dsink;      // [H]; empty without dout or sinks
 };
 
-// q [S,H,D], k [S,G,D], v [S,G,E] and dout [S,H,E] in C order; an empty dout asks for the forward only.
-// Memory beyond inputs and results is, for each core, 2 x 64 S doubles, so S of many thousands is fine; time
+// q [S,H,D], k [N,G,D], v [N,G,E] and dout [S,H,E] in C order; an empty dout asks for the forward only.
+// Memory beyond inputs and results is, for each core, 2 x 64 N doubles, so N of many thousands is fine; time
 // is O(H S min(S, window) (D + E)). `after_head` is called with how much is done, counted in query heads,
 // from one thread at a time. With a `sample` out, lse, dq, dk and dv are computed of its rows alone
 // (max_logit where it says so) and may be anything elsewhere. A forward then takes the time of these rows. dk

@@ -44,8 +44,15 @@ class Attention {
  public:
   Attention(const DynamicMaskShape& shape, std::span<const double> q, std::span<const double> k,
             std::span<const double> v, std::span<const double> bias, std::span<const double> dout)
-      : shape_(shape), a_(shape.attention), q_(q), k_(k), v_(v), bias_(bias), dout_(dout) {
-    const auto [S, H, G, D, E, scale, left, right] = a_;
+      : shape_(shape),
+        a_(shape.attention),
+        visible_(shape.attention.rule()),
+        q_(q),
+        k_(k),
+        v_(v),
+        bias_(bias),
+        dout_(dout) {
+    const std::int64_t S = a_.S, H = a_.H, G = a_.G, D = a_.D, E = a_.E;
     result_.attention.out.assign(at(S * H * E), 0);
     result_.attention.lse.assign(at(H * S), minus_infinity);
     if (dout.empty()) return;
@@ -89,13 +96,14 @@ class Attention {
   }
 
   void row(std::int64_t i, std::int64_t h, std::vector<char>& kept) {
-    const auto [S, H, G, D, E, scale, left, right] = a_;
+    const std::int64_t S = a_.S, H = a_.H, G = a_.G, D = a_.D, E = a_.E;
+    const double scale = a_.scale;
     const std::int64_t g = h / (H / G);
     const ConstHead k = head_of(k_, S, G, g, D), v = head_of(v_, S, G, g, E);
     const auto query = head_of(q_, S, H, h, D).row(i);
     const Eigen::VectorXd bias = biases(i, h);
     if (shape_.form == BiasForm::full) kept = kept_keys(shape_.selection, {bias.data(), at(S)});
-    const std::vector<char> live = live_keys(a_, i, kept);
+    const std::vector<char> live = live_keys(visible_, a_.N(), i, kept);
     Eigen::VectorXd x = scale * (k * query.transpose()) + bias;
     Eigen::VectorXd slope = Eigen::VectorXd::Ones(S);  // dx/dz
     if (shape_.softcap > 0) {
@@ -131,6 +139,7 @@ class Attention {
 
   const DynamicMaskShape& shape_;
   const AttentionShape& a_;
+  const VisibleKeys visible_;
   std::span<const double> q_, k_, v_, bias_, dout_;
   DynamicMaskResult result_;
 };
@@ -194,11 +203,12 @@ std::vector<char> kept_keys(const Selection& selection, std::span<const double> 
   return kept;
 }
 
-std::vector<char> live_keys(const AttentionShape& shape, std::int64_t i, std::span<const char> kept) {
-  std::vector<char> live(at(shape.S), 0);
-  const std::int64_t first = shape.left < 0 ? 0 : std::max<std::int64_t>(0, i - shape.left);
-  const std::int64_t last = shape.right < 0 ? shape.S - 1 : std::min(shape.S - 1, i + shape.right);
-  for (std::int64_t j = first; j <= last; ++j) live[at(j)] = kept.empty() || kept[at(j)];
+std::vector<char> live_keys(const VisibleKeys& visible, std::int64_t keys, std::int64_t i,
+                            std::span<const char> kept) {
+  std::vector<char> live(at(keys), 0);
+  visible.for_each(i, {0, keys}, [&](KeyRun run) {
+    for (std::int64_t j = run.begin; j < run.end; ++j) live[at(j)] = kept.empty() || kept[at(j)];
+  });
   return live;
 }
 
@@ -206,7 +216,8 @@ DynamicMaskResult dynamic_mask_attention(const DynamicMaskShape& shape, std::spa
                                          std::span<const double> k, std::span<const double> v,
                                          std::span<const double> bias, std::span<const double> dout,
                                          const std::function<void(std::int64_t)>& after_head) {
-  const auto [S, H, G, D, E, scale, left, right] = shape.attention;
+  const std::int64_t S = shape.attention.S, H = shape.attention.H, G = shape.attention.G,
+                     D = shape.attention.D, E = shape.attention.E;
   require(S >= 0 && H >= 1 && G >= 1 && D >= 1 && E >= 1 && H % G == 0,
           "dynamic_mask_attention: sizes must be positive and H a multiple of G");
   require(std::ssize(q) == S * H * D, "dynamic_mask_attention: q is not [S,H,D]");

@@ -76,6 +76,7 @@ DynamicMaskResult dynamic_mask_attention(const DynamicMaskShape& shape, std::spa
 
 // By key, 1 or 0: query i sees it (mask, window) and it is kept; `kept` is what kept_keys gives for the row,
 // empty: all.
-std::vector<char> live_keys(const AttentionShape&, std::int64_t i, std::span<const char> kept);
+std::vector<char> live_keys(const VisibleKeys&, std::int64_t keys, std::int64_t i,
+                            std::span<const char> kept);
 
 }  // namespace cplab::reference

@@ -8,7 +8,8 @@
 namespace cplab::reference {
 
 struct RowSample {
-  std::span<const std::int64_t> rows;  // ascending, none twice, of 0 .. S-1
+  std::span<const std::int64_t> rows;  // of queries: ascending, none twice, of 0 .. S-1
+  std::span<const std::int64_t> keys;  // of keys where they have tokens of their own; empty: the same
   bool max_logit = false;              // is wanted too, which is of all rows
 };
 

@@ -49,11 +49,31 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
     words["problem.batch"] = std::to_string(problem.batch);
     words["problem.sequence"] = std::to_string(problem.sequence);
   }
+  if (problem.is_cross()) {
+    if (problem.packed) {
+      add_lengths("kv_lengths", problem.kv_lengths);
+      add_lengths("kv_padded_lengths", problem.kv_padded_lengths);
+    } else {
+      words["problem.kv_sequence"] = std::to_string(problem.kv_sequence);
+    }
+    words["problem.align"] = name(problem.align);
+    words["parallel.kv_placement"] = scenario.parallel.keys_everywhere ? "replicated" : "same";
+  }
   words["problem.heads"] = std::to_string(problem.heads);
   words["problem.kv_heads"] = std::to_string(problem.kv_heads);
   words["problem.head_size"] = std::to_string(problem.head_size);
   words["problem.value_size"] = std::to_string(problem.value_size);
-  words["problem.mask"] = problem.causal ? "causal" : "full";
+  words["problem.mask"] = problem.only_rectangles ? "none" : problem.causal ? "causal" : "full";
+  words["problem.chunk"] = std::to_string(problem.chunk);
+  words["problem.prefix"] = std::to_string(problem.prefix);
+  for (std::size_t i = 0; i < problem.groups.size(); ++i)
+    words[fmt::format("problem.groups[{}]", i)] =
+        fmt::format("[{}, {}]", problem.groups[i].first, problem.groups[i].second);
+  for (std::size_t i = 0; i < problem.rectangles.size(); ++i) {
+    const MaskRectangle& r = problem.rectangles[i];
+    words[fmt::format("problem.mask_rectangles[{}]", i)] =
+        fmt::format("[{}, {}, {}, {}, {}]", r.q_begin, r.q_end, r.k_begin, r.k_end, name(r.form));
+  }
   words["problem.window"] = fmt::format("[{}, {}]", problem.window.left, problem.window.right);
   words["problem.max_logit"] = problem.max_logit ? "true" : "false";
   words["problem.scale"] = fmt::format("{}", problem.scale);
@@ -76,6 +96,11 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
         fmt::format("[{}]", fmt::join(scenario.parallel.groups[g], ", "));
   for (std::size_t b = 0; b < scenario.parallel.homes.size(); ++b)
     words[fmt::format("parallel.homes[{}]", b)] = std::to_string(scenario.parallel.homes[b]);
+  for (std::size_t i = 0; i < scenario.parallel.pieces.size(); ++i) {
+    const Parallel::Piece& piece = scenario.parallel.pieces[i];
+    words[fmt::format("parallel.pieces[{}]", i)] =
+        fmt::format("[{}, {}, {}, {}]", piece.position, piece.sequence, piece.begin, piece.count);
+  }
   words["parallel.algorithm"] = scenario.algorithm;
   words["parallel.placement"] = scenario.placement;
   for (const auto& [key, value] : scenario.schedule.options) words["schedule." + key] = to_string(value);

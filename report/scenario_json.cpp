@@ -9,24 +9,62 @@
 namespace cplab {
 namespace {
 
+const char* mask_of(const Problem& problem) {
+  return problem.only_rectangles ? "none" : problem.causal ? "causal" : "full";
+}
+
+// Only those that there are.
+void write_rectangles(JsonWriter& json, const Problem& problem) {
+  if (problem.chunk > 0) json.field("chunk", problem.chunk);
+  if (problem.prefix > 0) json.field("prefix", problem.prefix);
+  if (!problem.groups.empty()) {
+    json.key("groups");
+    json.begin_array(JsonWriter::Style::line);
+    for (const auto& [begin, end] : problem.groups) {
+      json.begin_array();
+      json.value(begin);
+      json.value(end);
+      json.end_array();
+    }
+    json.end_array();
+  }
+  if (problem.rectangles.empty()) return;
+  json.key("mask_rectangles");
+  json.begin_array(JsonWriter::Style::line);
+  for (const MaskRectangle& r : problem.rectangles) {
+    json.begin_array();
+    for (const std::int64_t edge : {r.q_begin, r.q_end, r.k_begin, r.k_end}) json.value(edge);
+    json.value(name(r.form));
+    json.end_array();
+  }
+  json.end_array();
+}
+
 void write_problem(JsonWriter& json, const Problem& problem) {
   json.begin_object();
   json.field("attention", name(problem.attention));
   if (problem.packed) {
     json.list("lengths", problem.lengths);
     json.list("padded_lengths", problem.padded_lengths);
+    if (problem.is_cross()) {
+      json.list("kv_lengths", problem.kv_lengths);
+      json.list("kv_padded_lengths", problem.kv_padded_lengths);
+    }
   } else {
     json.field("batch", problem.batch);
     json.field("sequence", problem.sequence);
+    if (problem.is_cross()) json.field("kv_sequence", problem.kv_sequence);
   }
+  if (problem.is_cross()) json.field("align", name(problem.align));
   json.field("heads", problem.heads);
   json.field("kv_heads", problem.kv_heads);
   json.field("head_size", problem.head_size);
   json.field("value_size", problem.value_size);
   json.field("dtype", name(problem.dtype));
   json.field("format", name(problem.format));
-  json.field("mask", problem.causal ? "causal" : "full");
+  json.field("mask", mask_of(problem));
   json.pair("window", problem.window.left, problem.window.right);
+  write_rectangles(json, problem);
   if (problem.attention != Attention::linear) json.field("scale", problem.scale);
   if (problem.max_logit) json.field("max_logit", true);
   if (problem.attention == Attention::linear) {
@@ -65,6 +103,21 @@ void write_parallel(JsonWriter& json, const Scenario& scenario) {
   json.end_array();
   json.field("algorithm", scenario.algorithm);
   json.field("placement", scenario.placement);
+  if (scenario.problem.is_cross())
+    json.field("kv_placement", scenario.parallel.keys_everywhere ? "replicated" : "same");
+  if (scenario.parallel.tokens_per_rank > 0) json.field("tokens_per_rank", scenario.parallel.tokens_per_rank);
+  if (!scenario.parallel.pieces.empty()) {
+    json.key("pieces");
+    json.begin_array(JsonWriter::Style::line);
+    for (const Parallel::Piece& piece : scenario.parallel.pieces) {
+      json.begin_array();
+      for (const std::int64_t number :
+           {std::int64_t{piece.position}, piece.sequence, piece.begin, piece.count})
+        json.value(number);
+      json.end_array();
+    }
+    json.end_array();
+  }
   if (!scenario.parallel.homes.empty()) json.list("homes", scenario.parallel.homes);
   json.end_object();
 }
@@ -99,11 +152,76 @@ void read_sizes(const JsonNode& node, Problem& problem) {
   }
 }
 
+void read_rectangles(const JsonNode& node, Problem& problem) {
+  const auto edge = [](const JsonNode& of) { return of.integer(0, limits::tokens); };
+  using Form = MaskRectangle::Form;
+  if (node.has("chunk")) problem.chunk = edge(node.at("chunk"));
+  if (node.has("prefix")) problem.prefix = edge(node.at("prefix"));
+  for (std::size_t i = 0; node.has("groups") && i < node.at("groups").size(); ++i) {
+    const JsonNode group = node.at("groups").at(i);
+    group.expect_size(2, "[first, end]");
+    problem.groups.emplace_back(edge(group.at(std::size_t{0})), edge(group.at(std::size_t{1})));
+  }
+  for (std::size_t i = 0; node.has("mask_rectangles") && i < node.at("mask_rectangles").size(); ++i) {
+    const JsonNode r = node.at("mask_rectangles").at(i);
+    r.expect_size(5, "[q0, q1, k0, k1, form]");
+    const auto at = [&](std::size_t n) { return edge(r.at(n)); };
+    problem.rectangles.push_back(
+        {at(0), at(1), at(2), at(3),
+         read_word(r.at(std::size_t{4}), {Form::full, Form::causal, Form::inverse_causal})});
+  }
+}
+
+void read_cross(const JsonNode& node, Problem& problem) {
+  if (!node.has(problem.packed ? "kv_lengths" : "kv_sequence")) return;
+  if (problem.packed) {
+    problem.kv_lengths = read_lengths(node.at("kv_lengths"));
+    problem.kv_padded_lengths = read_lengths(node.at("kv_padded_lengths"));
+    node.at("kv_lengths").expect_size(problem.lengths.size(), "one length of keys for each length");
+    node.at("kv_padded_lengths").expect_size(problem.lengths.size(), "one padded length for each length");
+  } else {
+    problem.kv_sequence = node.at("kv_sequence").integer(1, limits::tokens);
+    problem.kv_lengths.assign(static_cast<std::size_t>(problem.batch), problem.kv_sequence);
+    problem.kv_padded_lengths = problem.kv_lengths;
+  }
+  problem.align = read_word(node.at("align"), {Diagonal::top_left, Diagonal::bottom_right});
+}
+
 Problem read_problem(const JsonNode& node) {
-  node.only({"attention", "batch",      "sequence", "lengths", "padded_lengths", "heads",  "kv_heads",
-             "head_size", "value_size", "dtype",    "format",  "mask",           "window", "scale",
-             "max_logit", "transition", "slopes",   "bias",    "keep",           "top_k",  "block",
-             "softcap",   "direction",  "sink",     "buckets", "max_distance"});
+  node.only({"attention",
+             "batch",
+             "sequence",
+             "lengths",
+             "padded_lengths",
+             "heads",
+             "kv_heads",
+             "head_size",
+             "value_size",
+             "dtype",
+             "format",
+             "mask",
+             "window",
+             "scale",
+             "max_logit",
+             "transition",
+             "slopes",
+             "bias",
+             "keep",
+             "top_k",
+             "block",
+             "softcap",
+             "direction",
+             "sink",
+             "buckets",
+             "max_distance",
+             "kv_sequence",
+             "kv_lengths",
+             "kv_padded_lengths",
+             "align",
+             "chunk",
+             "prefix",
+             "groups",
+             "mask_rectangles"});
   Problem problem;
   problem.attention =
       read_word(node.at("attention"), {Attention::softmax, Attention::linear, Attention::dynamic_mask});
@@ -118,10 +236,13 @@ Problem read_problem(const JsonNode& node) {
   problem.head_size = node.at("head_size").integer(1, limits::head_size);
   problem.value_size = node.at("value_size").integer(1, limits::head_size);
   read_sizes(node, problem);
+  read_cross(node, problem);
   const JsonNode mask = node.at("mask");
   problem.causal = mask.text() == "causal";
-  if (!problem.causal && mask.text() != "full")
-    mask.fail("\"" + mask.text() + "\" is unknown; legal: full, causal");
+  problem.only_rectangles = mask.text() == "none";
+  if (!problem.causal && !problem.only_rectangles && mask.text() != "full")
+    mask.fail("\"" + mask.text() + "\" is unknown; legal: full, causal, none");
+  read_rectangles(node, problem);
   const JsonNode window = node.at("window");
   window.expect_size(2, "[left, right]");
   problem.window.left = window.at(std::size_t{0}).integer(-1, limits::tokens);
@@ -168,6 +289,19 @@ void read_groups(const JsonNode& node, Parallel& parallel) {
       seen[static_cast<std::size_t>(rank)] = true;
       group.push_back(rank);
     }
+  }
+}
+
+void read_pieces(const JsonNode& node, Scenario& scenario) {
+  for (std::size_t i = 0; i < node.size(); ++i) {
+    const JsonNode piece = node.at(i);
+    piece.expect_size(4, "[position, sequence, begin, count]");
+    const auto at = [&](std::size_t n, std::int64_t low, std::int64_t high) {
+      return piece.at(n).integer(low, high);
+    };
+    scenario.parallel.pieces.push_back({static_cast<int>(at(0, 0, scenario.parallel.ranks - 1)),
+                                        at(1, 0, std::ssize(scenario.problem.lengths) - 1),
+                                        at(2, 0, limits::tokens), at(3, 1, limits::tokens)});
   }
 }
 
@@ -243,9 +377,16 @@ Scenario read_scenario(const JsonNode& node) {
   Scenario scenario;
   scenario.problem = read_problem(node.at("problem"));
   const JsonNode parallel = node.at("parallel");
-  parallel.only({"ranks", "replicas", "groups", "algorithm", "placement", "homes"});
+  parallel.only({"ranks", "replicas", "groups", "algorithm", "placement", "homes", "kv_placement", "pieces",
+                 "tokens_per_rank"});
   scenario.parallel.ranks = parallel.at("ranks").integer(1, limits::world);
   scenario.parallel.replicas = parallel.at("replicas").integer(1, limits::world / scenario.parallel.ranks);
+  if (parallel.has("kv_placement")) {
+    const JsonNode where = parallel.at("kv_placement");
+    scenario.parallel.keys_everywhere = where.text() == "replicated";
+    if (!scenario.parallel.keys_everywhere && where.text() != "same")
+      where.fail("\"" + where.text() + "\" is unknown; legal: same, replicated");
+  }
   try {
     require_sizes(scenario.problem, scenario.parallel);
   } catch (const ScenarioError& error) {
@@ -258,6 +399,12 @@ Scenario read_scenario(const JsonNode& node) {
     read_homes(parallel.at("homes"), scenario);
   else if (parallel.has("homes"))
     parallel.at("homes").fail("only placement hybrid has them");
+  if (parallel.has("tokens_per_rank"))
+    scenario.parallel.tokens_per_rank = parallel.at("tokens_per_rank").integer(0, limits::tokens);
+  if (scenario.placement == "balanced" || scenario.placement == "dynamic")
+    read_pieces(parallel.at("pieces"), scenario);
+  else if (parallel.has("pieces"))
+    parallel.at("pieces").fail("only placements balanced and dynamic have them");
   scenario.schedule = read_schedule(node.at("schedule"));
   return scenario;
 }

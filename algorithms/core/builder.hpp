@@ -90,8 +90,10 @@ class Builder {
 
   const Scenario& scenario() const { return scenario_; }
   const Problem& problem() const { return scenario_.problem; }
+  const Visible& visible() const { return shared_.visible(problem()); }
   int P() const { return static_cast<int>(scenario_.parallel.ranks); }
   int position() const { return plan_.position; }
+  int replica() const { return plan_.replica; }
   std::int64_t rows() const { return placement_.rows(); }  // local rows
   bool backward() const { return problem().has_backward(); }
   // Other layers run between forward and backward.

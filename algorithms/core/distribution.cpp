@@ -120,6 +120,16 @@ Distribution placed(const Scenario& s, int replica) {
   return placed(s.problem, Placement(s.problem, s.parallel, s.placement, replica), s.parallel.ranks);
 }
 
+Distribution placed_keys(const Scenario& s, int replica) {
+  const Placement placement(s.problem, s.parallel, s.placement, replica, Side::keys);
+  Distribution keys = placed(s.problem, placement, s.parallel.ranks);
+  if (s.parallel.keys_everywhere)
+    for (Holding& member : keys.members) member.runs = keys.members.front().runs;
+  keys.everywhere = s.parallel.keys_everywhere;
+  keys.replicated = keys.everywhere && keys.size() > 1;
+  return keys;
+}
+
 Distribution gathered(const Distribution& from) {
   const HeadRange heads = from.members.front().heads;
   std::vector<TokenRun> all;
@@ -137,7 +147,7 @@ Distribution in_sequence_order(const Distribution& from) {
 }
 
 Distribution split_heads(const Distribution& tokens) {
-  Distribution split = in_sequence_order(gathered(tokens));
+  Distribution split = in_sequence_order(tokens.everywhere ? tokens : gathered(tokens));
   const HeadRange all = tokens.members.front().heads;
   const auto members = static_cast<std::int64_t>(split.members.size());
   if (all.count() % members != 0)
@@ -146,7 +156,7 @@ Distribution split_heads(const Distribution& tokens) {
   const std::int64_t share = all.count() / members;
   for (std::int64_t i = 0; i < members; ++i)
     split.members[static_cast<std::size_t>(i)].heads = {all.begin + i * share, all.begin + (i + 1) * share};
-  split.replicated = false;
+  split.replicated = split.everywhere = false;
   return split;
 }
 
@@ -178,20 +188,15 @@ Distribution with_heads(Distribution of, HeadRange heads) {
 }
 
 Distribution all_tokens(const Distribution& from) {
-  return in_order(gathered(from), false);
+  return in_order(from.everywhere ? from : gathered(from), false);
 }
 
-Distribution seen(const Distribution& keys, Window visible) {
+Distribution seen(const Distribution& queries, const Distribution& keys, const Visible& visible) {
   Distribution result = keys;
   result.replicated = true;
   const Distribution all = gathered(keys);
   for (std::size_t i = 0; i < keys.members.size(); ++i) {
-    std::vector<TokenRun> some;
-    for (const TokenRun& run : all.members[i].runs) {
-      const ListTile tile = tile_between(keys.members[i].runs, {&run, 1}, visible);
-      if (!tile.empty()) some.push_back(run);
-    }
-    result.members[i].runs = std::move(some);
+    result.members[i].runs = seen_runs(queries.members[i].runs, all.members[i].runs, visible);
   }
   return in_order(result, false);
 }

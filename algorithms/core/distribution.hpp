@@ -11,6 +11,7 @@
 
 #include "algorithms/core/placement.hpp"
 #include "plan/plan.hpp"
+#include "plan/visible.hpp"
 
 namespace cplab {
 
@@ -63,14 +64,17 @@ struct Holding {
 struct Distribution {
   std::vector<Holding> members;  // by place in the team
   bool replicated = false;       // some token and head is held by several members
+  bool everywhere = false;       // every member holds all tokens, in rows of the same order
 
   const Holding& operator[](int place) const { return members[static_cast<std::size_t>(place)]; }
   int size() const { return static_cast<int>(members.size()); }
 };
 
-// Where the queries lie that a placement lays out over the ranks of a group: all heads are everywhere.
+// Where the queries lie that a placement lays out over the ranks of a group: all heads are everywhere. And
+// the keys, where they have tokens of their own.
 Distribution placed(const Problem&, const Placement&, std::int64_t ranks);
 Distribution placed(const Scenario& resolved, int replica);
+Distribution placed_keys(const Scenario& resolved, int replica);  // with the heads of queries
 
 // The tokens and heads of all members at every member: their rows one after the other, by place.
 Distribution gathered(const Distribution&);
@@ -98,8 +102,8 @@ Distribution with_heads(Distribution, HeadRange);
 // be interleaved stay one after the other.
 Distribution all_tokens(const Distribution&);
 
-// As all_tokens, but of the keys only whole runs of which the member's queries see some: with a window, those
-// of neighbours.
-Distribution seen(const Distribution& keys, Window visible);
+// As all_tokens, but of the keys only those that the member's queries see: with a window, those before its
+// own.
+Distribution seen(const Distribution& queries, const Distribution& keys, const Visible& visible);
 
 }  // namespace cplab

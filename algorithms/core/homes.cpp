@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "algorithms/core/algorithm.hpp"
-#include "plan/live_pairs.hpp"
+#include "plan/visible.hpp"
 
 namespace cplab {
 namespace {
@@ -22,12 +22,8 @@ struct Work {
 class Sharing {
  public:
   Sharing(const Problem& p, const Parallel& parallel, std::size_t replica) : P_(parallel.ranks) {
-    const Window visible = p.visible();
     for (std::size_t b = replica; b < p.lengths.size(); b += static_cast<std::size_t>(parallel.replicas)) {
-      Segment all;
-      all.q_count = all.k_count = p.lengths[b];
-      all.left = visible.left, all.right = visible.right;
-      longest_first_.push_back({live_pairs(all), static_cast<double>(p.padded_lengths[b]), b});
+      longest_first_.push_back({visible_pairs(p, b), static_cast<double>(p.padded_lengths[b]), b});
       share_.pairs += longest_first_.back().pairs / static_cast<double>(P_);
       share_.rows += longest_first_.back().rows / static_cast<double>(P_);
     }

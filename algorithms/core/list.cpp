@@ -30,7 +30,7 @@ std::span<const Algorithm> algorithms() {
 }
 
 std::span<const PlacementInfo> placements() {
-  static const std::array<PlacementInfo, 5> all{{
+  static const std::array<PlacementInfo, 7> all{{
       {"contiguous", {}, "rank p holds the p-th of P equal pieces of every sequence"},
       {"zigzag",
        {"head-tail", "headtail", "dual-chunk"},
@@ -44,6 +44,14 @@ std::span<const PlacementInfo> placements() {
        "short sequences whole on one rank each, so that none of their keys travel, longer ones cut as in "
        "zigzag; "
        "parallel.homes says which"},
+      {"balanced",
+       {"magi", "dispatch", "load-balanced"},
+       "chunks of all sequences together, shared out so that every rank has equally many visible pairs and "
+       "tokens (MagiAttention's dispatch)"},
+      {"dynamic",
+       {"dynamic-cp", "dynamic-context-parallel"},
+       "every sequence cut over its own group of 1, 2, 4, ... ranks, by its length and "
+       "parallel.tokens_per_rank"},
   }};
   return all;
 }

@@ -6,42 +6,50 @@
 namespace cplab {
 
 Placement::Placement(const Problem& problem, const Parallel& parallel, std::string_view placement,
-                     int replica)
+                     int replica, Side side)
     : runs_(static_cast<std::size_t>(parallel.ranks)) {
-  if (placement == "stream")
-    lay_stream(problem, parallel, replica);
+  const std::vector<std::int64_t>&lengths = problem.lengths_of(side),
+        &padded = problem.padded_lengths_of(side);
+  std::vector<Sequence> sequences;
+  for (auto b = static_cast<std::size_t>(replica); b < lengths.size();
+       b += static_cast<std::size_t>(parallel.replicas))
+    sequences.push_back({b, lengths[b], padded[b], side == Side::queries ? problem.first_query_at(b) : 0});
+  if (side == Side::keys && parallel.keys_everywhere)
+    lay_everywhere(sequences);
+  else if (!parallel.pieces.empty())
+    lay_pieces(sequences, parallel);
+  else if (placement == "stream")
+    lay_stream(sequences, parallel.ranks);
   else
-    lay_sequences(problem, parallel, placement, replica);
+    lay_sequences(sequences, parallel, placement);
 }
 
-void Placement::lay_sequences(const Problem& problem, const Parallel& parallel, std::string_view placement,
-                              int replica) {
+void Placement::lay_sequences(std::span<const Sequence> sequences, const Parallel& parallel,
+                              std::string_view placement) {
   const std::int64_t P = parallel.ranks;
   const bool hybrid = placement == "hybrid", zigzag = hybrid || placement == "zigzag";
   const bool striped = placement == "striped";
   const std::int64_t unit = zigzag ? 2 * P : P;
   std::vector<std::int64_t> held(static_cast<std::size_t>(P), 0);  // rows of each rank so far
   std::int64_t last = -1, behind = 0;
-  for (auto b = static_cast<std::size_t>(replica); b < problem.lengths.size();
-       b += static_cast<std::size_t>(parallel.replicas)) {
-    const std::int64_t length = problem.lengths[b], padded = problem.padded_lengths[b];
-    if (padded == 0) continue;
+  for (const Sequence& s : sequences) {
+    if (s.padded == 0) continue;
     const auto add = [&](std::int64_t p, std::int64_t rows, std::int64_t position, std::int64_t stride) {
       if (rows == 0) return;
-      const std::int64_t tokens = length > position ? (length - position + stride - 1) / stride : 0;
+      const std::int64_t tokens = s.length > position ? (s.length - position + stride - 1) / stride : 0;
       std::int64_t& row = held[static_cast<std::size_t>(p)];
-      runs_[static_cast<std::size_t>(p)].push_back(
-          {static_cast<std::int64_t>(b), row, rows, std::min(rows, tokens), position, stride});
+      runs_[static_cast<std::size_t>(p)].push_back({static_cast<std::int64_t>(s.number), row, rows,
+                                                    std::min(rows, tokens), s.first_at + position, stride});
       row += rows;
     };
-    last = static_cast<std::int64_t>(b), behind = padded;
-    if (hybrid && parallel.homes[b] >= 0) {
-      add(parallel.homes[b], padded, 0, 1);
+    last = static_cast<std::int64_t>(s.number), behind = s.padded;
+    if (hybrid && parallel.homes[s.number] >= 0) {
+      add(parallel.homes[s.number], s.padded, 0, 1);
       continue;
     }
-    const std::int64_t n = (padded + unit - 1) / unit * unit / P;  // local rows
+    const std::int64_t n = (s.padded + unit - 1) / unit * unit / P;  // local rows
     behind = n * P;
-    padding_tokens_ += n * P - padded;
+    padding_tokens_ += n * P - s.padded;
     for (std::int64_t p = 0; p < P; ++p) {
       if (zigzag) {
         add(p, n / 2, p * (n / 2), 1);
@@ -69,28 +77,61 @@ void Placement::fill_up(std::span<const std::int64_t> held, std::int64_t sequenc
 }
 
 // Rank p holds rows [p n, (p + 1) n) of all sequences one after the other, their padding included.
-void Placement::lay_stream(const Problem& problem, const Parallel& parallel, int replica) {
-  const std::int64_t P = parallel.ranks;
-  const auto sequences = static_cast<std::int64_t>(problem.lengths.size());
+void Placement::lay_stream(std::span<const Sequence> sequences, std::int64_t P) {
   std::int64_t total = 0;
-  for (std::int64_t b = replica; b < sequences; b += parallel.replicas)
-    total += problem.padded_lengths[static_cast<std::size_t>(b)];
+  for (const Sequence& s : sequences) total += s.padded;
   rows_ = (total + P - 1) / P;
   std::vector<std::int64_t> held(static_cast<std::size_t>(P), 0);
-  std::int64_t at = 0, last = -1;  // at: in the stream
-  for (std::int64_t b = replica; b < sequences; b += parallel.replicas) {
-    const std::int64_t length = problem.lengths[static_cast<std::size_t>(b)];
-    const std::int64_t end = at + problem.padded_lengths[static_cast<std::size_t>(b)], begin = at;
-    last = b;
+  std::int64_t at = 0;  // in the stream
+  for (const Sequence& s : sequences) {
+    const std::int64_t end = at + s.padded, begin = at;
     while (at < end) {
       const std::int64_t p = at / rows_, rows = std::min(end, (p + 1) * rows_) - at, position = at - begin;
-      runs_[static_cast<std::size_t>(p)].push_back(
-          {b, at - p * rows_, rows, std::clamp<std::int64_t>(length - position, 0, rows), position, 1});
+      runs_[static_cast<std::size_t>(p)].push_back({static_cast<std::int64_t>(s.number), at - p * rows_, rows,
+                                                    std::clamp<std::int64_t>(s.length - position, 0, rows),
+                                                    s.first_at + position, 1});
       held[static_cast<std::size_t>(p)] += rows;
       at += rows;
     }
   }
-  if (last >= 0) fill_up(held, last, problem.padded_lengths[static_cast<std::size_t>(last)]);
+  if (!sequences.empty())
+    fill_up(held, static_cast<std::int64_t>(sequences.back().number), sequences.back().padded);
+}
+
+void Placement::lay_pieces(std::span<const Sequence> sequences, const Parallel& parallel) {
+  std::vector<const Sequence*> by_number;
+  for (const Sequence& s : sequences) {
+    by_number.resize(s.number + 1, nullptr);
+    by_number[s.number] = &s;
+  }
+  std::vector<std::int64_t> held(runs_.size(), 0);
+  std::int64_t last = -1, behind = 0;
+  for (const Parallel::Piece& piece : parallel.pieces) {
+    const auto number = static_cast<std::size_t>(piece.sequence);
+    if (number >= by_number.size() || by_number[number] == nullptr) continue;  // of another replica
+    const Sequence& s = *by_number[number];
+    std::int64_t& row = held[static_cast<std::size_t>(piece.position)];
+    const std::int64_t end = piece.begin + piece.count;
+    runs_[static_cast<std::size_t>(piece.position)].push_back(
+        {piece.sequence, row, piece.count, std::clamp<std::int64_t>(s.length - piece.begin, 0, piece.count),
+         s.first_at + piece.begin, 1});
+    row += piece.count;
+    if (piece.sequence > last) last = piece.sequence, behind = 0;
+    if (piece.sequence == last) behind = std::max(behind, end);
+    padding_tokens_ += std::max<std::int64_t>(0, end - std::max(piece.begin, s.padded));
+  }
+  rows_ = *std::ranges::max_element(held);
+  fill_up(held, last, behind);
+}
+
+void Placement::lay_everywhere(std::span<const Sequence> sequences) {
+  for (const Sequence& s : sequences) {
+    if (s.padded == 0) continue;
+    for (std::vector<TokenRun>& of_rank : runs_)
+      of_rank.push_back(
+          {static_cast<std::int64_t>(s.number), rows_, s.padded, std::min(s.length, s.padded), 0, 1});
+    rows_ += s.padded;
+  }
 }
 
 bool Placement::claim_valid(const Claim& claim) {

@@ -8,6 +8,7 @@
 
 #include "algorithms/core/homes.hpp"
 #include "algorithms/core/list.hpp"
+#include "algorithms/core/pieces.hpp"
 
 namespace cplab {
 namespace {
@@ -43,6 +44,31 @@ void resolve_schedule(const Algorithm& algorithm, Scenario& s) {
       complete.set(option.key, option.default_value);
   }
   schedule = std::move(complete);
+}
+
+std::string names_of(bool Algorithm::*can) {
+  std::string names;
+  for (const Algorithm& each : algorithms())
+    if (each.*can) names += (names.empty() ? "" : ", ") + std::string(each.name);
+  return names;
+}
+
+void check_cross(const Scenario& s, const Algorithm& algorithm) {
+  const Problem& p = s.problem;
+  if (!p.is_cross()) return;
+  const char* key = p.packed ? "problem.kv_lengths" : "problem.kv_sequence";
+  if (!algorithm.cross)
+    throw ScenarioError(
+        key, s.algorithm + " has no keys of their own; cross attention: " + names_of(&Algorithm::cross));
+  if (s.parallel.keys_everywhere && s.placement == "striped")
+    throw ScenarioError(
+        "parallel.placement",
+        "\"striped\" takes every P-th query, beside keys that every rank holds one after the other; "
+        "legal with kv_placement = \"replicated\": the other placements");
+  if (s.parallel.keys_everywhere && !algorithm.keys_everywhere)
+    throw ScenarioError("parallel.kv_placement", s.algorithm + " has no keys that every rank holds; legal: " +
+                                                     "\"same\", or with \"replicated\" the algorithms " +
+                                                     names_of(&Algorithm::keys_everywhere));
 }
 
 void check_groups(Parallel& parallel) {
@@ -86,7 +112,9 @@ Scenario resolve(Scenario s) {
   s.placement = placement->name;
   require_sizes(s.problem, s.parallel);
   check_groups(s.parallel);
+  check_cross(s, *algorithm);
   resolve_homes(s);
+  resolve_pieces(s);
   resolve_schedule(*algorithm, s);
   if (algorithm->validate) algorithm->validate(s);
   return s;

@@ -10,14 +10,14 @@ namespace cplab {
 namespace {
 
 // Does some member see a key of what it holds at that visit?
-bool seen_at(const Distribution& tokens, Window visible, const Route& route, int visit) {
+bool seen_at(const Distribution& tokens, const Visible& visible, const Route& route, int visit) {
   for (int place = 0; place < tokens.size(); ++place)
     if (any_live(tokens[place].runs, tokens[route.owner(place, visit)].runs, visible)) return true;
   return false;
 }
 
 // Needed: without the visits at which nobody sees a key. Each member's own comes first, and stays.
-Route visited(const Distribution& tokens, Window visible, Travel travel, const Route& route) {
+Route visited(const Distribution& tokens, const Visible& visible, Travel travel, const Route& route) {
   if (travel == Travel::whole) return route;
   std::vector<char> keeps;
   for (int v = 0; v < route.visits(); ++v)
@@ -35,7 +35,7 @@ std::vector<TokenRun> token_runs(const Holding& holding) {
 
 // By visit, the rows of `owner` that are seen at this visit or a later one: at the first, which is its own,
 // all of them.
-RowsByVisit seen_later(const Distribution& tokens, Window visible, const Route& route, int owner) {
+RowsByVisit seen_later(const Distribution& tokens, const Visible& visible, const Route& route, int owner) {
   std::vector<TokenRun> unseen = token_runs(tokens[owner]);
   // From the last visit back: where rows are added, and all that are seen from there on.
   std::vector<std::pair<int, Rows>> added;
@@ -64,7 +64,8 @@ Route ring_route(int members, Travel travel, Phase phase) {
   return travel == Travel::whole && phase == Phase::backward ? there.mirrored() : there;
 }
 
-RotationOfTeam::RotationOfTeam(const Distribution& tokens, Window visible, Travel travel, const Route& route)
+RotationOfTeam::RotationOfTeam(const Distribution& tokens, const Visible& visible, Travel travel,
+                               const Route& route)
     : tokens_(tokens),
       visible_(visible),
       travel_(travel),
@@ -137,7 +138,7 @@ const RotationOfTeam::OfTree& RotationOfTeam::of_tree(int owner) {
   return rows;
 }
 
-Rotation::Rotation(const Distribution& tokens, Window visible, int place, Travel travel, Phase phase)
+Rotation::Rotation(const Distribution& tokens, const Visible& visible, int place, Travel travel, Phase phase)
     : Rotation(std::make_shared<RotationOfTeam>(tokens, visible, travel, phase), place) {}
 
 Rotation::Rotation(std::shared_ptr<RotationOfTeam> team, int place) : team_(std::move(team)), place_(place) {}
@@ -182,8 +183,8 @@ Rows Rotation::summed(int visit) const {
   return team_->seen_after(owner(visit), visit);
 }
 
-double rotation_bytes(const Distribution& tokens, Window visible, Travel travel, Phase phase, double kv_row,
-                      double gradient_row) {
+double rotation_bytes(const Distribution& tokens, const Visible& visible, Travel travel, Phase phase,
+                      double kv_row, double gradient_row) {
   double rows = 0, first_hop = 0;
   if (travel == Travel::whole) {
     for (const Holding& member : tokens.members) rows += static_cast<double>(member.rows());

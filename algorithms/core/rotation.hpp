@@ -33,8 +33,8 @@ struct RowsByVisit {
 class RotationOfTeam {
  public:
   // `tokens` of the members, which outlive it.
-  RotationOfTeam(const Distribution& tokens, Window visible, Travel, const Route&);
-  RotationOfTeam(const Distribution& tokens, Window visible, Travel travel, Phase phase)
+  RotationOfTeam(const Distribution& tokens, const Visible& visible, Travel, const Route&);
+  RotationOfTeam(const Distribution& tokens, const Visible& visible, Travel travel, Phase phase)
       : RotationOfTeam(tokens, visible, travel, ring_route(tokens.size(), travel, phase)) {}
 
   int size() const { return tokens_.size(); }
@@ -64,7 +64,7 @@ class RotationOfTeam {
   const OfTree& of_tree(int owner);
 
   const Distribution& tokens_;
-  Window visible_;
+  Visible visible_;
   Travel travel_;
   Route route_;
   bool one_chain_;
@@ -78,7 +78,7 @@ class RotationOfTeam {
 class Rotation {
  public:
   // `tokens` of the members, which outlive the rotation; the one at `place` asks.
-  Rotation(const Distribution& tokens, Window visible, int place, Travel, Phase);
+  Rotation(const Distribution& tokens, const Visible& visible, int place, Travel, Phase);
   Rotation(std::shared_ptr<RotationOfTeam>, int place);
 
   const Route& route() const { return team_->route(); }
@@ -117,7 +117,7 @@ class Rotation {
 
 // What all members of a ring together send in one phase: rows of K and V times kv_row, plus in the backward
 // rows of their gradients times gradient_row.
-double rotation_bytes(const Distribution& tokens, Window visible, Travel, Phase, double kv_row,
+double rotation_bytes(const Distribution& tokens, const Visible& visible, Travel, Phase, double kv_row,
                       double gradient_row);
 
 }  // namespace cplab

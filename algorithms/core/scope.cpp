@@ -3,25 +3,36 @@
 
 namespace cplab {
 
+namespace {
+
+const Distribution& placed(Builder& b, Side side) {
+  return side == Side::keys && b.problem().is_cross() ? b.shared().placed_keys(b.scenario(), b.replica())
+                                                      : b.shared().placed(b.problem(), b.placement(), b.P());
+}
+
+}  // namespace
+
 Scope::Scope(Builder& builder)
-    : Scope(builder, builder.everyone(),
-            builder.shared().placed(builder.problem(), builder.placement(), builder.P()),
+    : Scope(builder, builder.everyone(), placed(builder, Side::queries), placed(builder, Side::keys),
             Layout::rows_first) {}
 
-Scope::Scope(Builder& builder, const Team& members, const Distribution& of_queries, Layout buffers)
+Scope::Scope(Builder& builder, const Team& members, const Distribution& of_queries,
+             const Distribution& of_keys, Layout buffers)
     : b(builder),
       team(members),
       tokens(builder.shared().kept(of_queries)),
-      keys(builder.shared().key_heads(builder.problem(), tokens)),
+      key_tokens(builder.shared().kept(of_keys)),
+      keys(builder.shared().key_heads(builder.problem(), key_tokens)),
       layout(buffers),
-      rows(tokens[members.place].rows()) {}
+      rows(tokens[members.place].rows()),
+      key_rows(keys[members.place].rows()) {}
 
 Tile Scope::tile(int key_place, Take take) const {
-  return row_tile(tokens[place()].runs, keys[key_place].runs, b.problem().visible(), take);
+  return row_tile(tokens[place()].runs, keys[key_place].runs, b.visible(), take);
 }
 
 Rows Scope::live_key_rows(int q_place, int key_place) const {
-  return cplab::live_key_rows(tokens[q_place].runs, keys[key_place].runs, b.problem().visible());
+  return cplab::live_key_rows(tokens[q_place].runs, keys[key_place].runs, b.visible());
 }
 
 Box Scope::query_buffer(std::string_view name, Role role, Category category, std::int64_t slots,

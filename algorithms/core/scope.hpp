@@ -14,15 +14,18 @@ namespace cplab {
 class Scope {
  public:
   explicit Scope(Builder&);  // the whole group with all heads
-  // `tokens`: of the queries; every member has the same heads. Nominal buffers get that layout.
-  Scope(Builder&, const Team&, const Distribution& tokens, Layout);
+  // `tokens`: of the queries; every member has the same heads. `key_tokens`: of the keys, with the heads of
+  // the queries that read them; where keys are of the queries' tokens, the same. Nominal buffers get that
+  // layout.
+  Scope(Builder&, const Team&, const Distribution& tokens, const Distribution& key_tokens, Layout);
 
   Builder& b;
   const Team& team;
-  const Distribution& tokens;  // of queries, with their heads: kept by Builder::shared()
-  const Distribution& keys;    // the same tokens, with the key heads that these query heads read
+  const Distribution& tokens;      // of queries, with their heads: kept by Builder::shared()
+  const Distribution& key_tokens;  // of keys: `tokens`, or in cross attention others
+  const Distribution& keys;        // key_tokens, with the key heads that these query heads read
   const Layout layout;
-  const std::int64_t rows;  // local rows of every member
+  const std::int64_t rows, key_rows;  // local rows of every member
 
   int P() const { return team.size(); }
   int place() const { return team.place; }

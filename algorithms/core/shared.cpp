@@ -42,9 +42,19 @@ const Distribution& Shared::made(std::string_view what, const Distribution& of,
   return *made;
 }
 
+const Visible& Shared::visible(const Problem& problem) {
+  if (!visible_) visible_ = std::make_unique<const Visible>(problem);
+  return *visible_;
+}
+
 const Distribution& Shared::placed(const Problem& problem, const Placement& placement, std::int64_t ranks) {
   if (placed_ == nullptr) placed_ = &keep(cplab::placed(problem, placement, ranks));
   return *placed_;
+}
+
+const Distribution& Shared::placed_keys(const Scenario& scenario, int replica) {
+  if (placed_keys_ == nullptr) placed_keys_ = &keep(cplab::placed_keys(scenario, replica));
+  return *placed_keys_;
 }
 
 const Distribution& Shared::key_heads(const Problem& problem, const Distribution& of_queries) {
@@ -59,8 +69,9 @@ const Distribution& Shared::split_heads(const Distribution& tokens) {
   return made("split heads", tokens, [&] { return cplab::split_heads(tokens); });
 }
 
-const Distribution& Shared::seen(const Distribution& keys, Window visible) {
-  return made("seen", keys, [&] { return cplab::seen(keys, visible); });
+const Distribution& Shared::seen(const Distribution& queries, const Distribution& keys,
+                                 const Visible& visible) {
+  return made("seen", keys, [&] { return cplab::seen(queries, keys, visible); });
 }
 
 const Redistribution& Shared::redistribution(const Distribution& from, const Distribution& to) {
@@ -80,7 +91,7 @@ const Redistribution& Shared::redistribution(const Distribution& from, const Dis
   return of_heads_.emplace(key, redistribution(from, to).of_heads(heads)).first->second;
 }
 
-const std::shared_ptr<RotationOfTeam>& Shared::rotation(const Distribution& tokens, Window visible,
+const std::shared_ptr<RotationOfTeam>& Shared::rotation(const Distribution& tokens, const Visible& visible,
                                                         Travel travel, const Route& route) {
   require_kept(tokens);
   std::shared_ptr<RotationOfTeam>& known = rotations_[{&tokens, travel, route}];

@@ -28,18 +28,23 @@ class Shared {
   const Distribution& made(std::string_view what, const Distribution& of,
                            const std::function<Distribution()>& make);
 
+  // Of the group's problem.
+  const Visible& visible(const Problem&);
+
   const Distribution& placed(const Problem&, const Placement& of_the_group, std::int64_t ranks);
+  const Distribution& placed_keys(const Scenario&, int replica);
   const Distribution& key_heads(const Problem&, const Distribution& of_queries);
   const Distribution& all_tokens(const Distribution&);
   const Distribution& split_heads(const Distribution&);
-  const Distribution& seen(const Distribution& keys, Window visible);  // of one window
+  // Of one group's queries and window.
+  const Distribution& seen(const Distribution& queries, const Distribution& keys, const Visible& visible);
 
   // Between two kept distributions, of all heads or of some (Redistribution::of_heads).
   const Redistribution& redistribution(const Distribution& from, const Distribution& to);
   const Redistribution& redistribution(const Distribution& from, const Distribution& to, HeadRange);
 
   // What all members of a rotation of a kept distribution know.
-  const std::shared_ptr<RotationOfTeam>& rotation(const Distribution& tokens, Window visible, Travel,
+  const std::shared_ptr<RotationOfTeam>& rotation(const Distribution& tokens, const Visible& visible, Travel,
                                                   const Route&);
 
   // Anything else, made of numbers that say all it depends on beside the scenario; `what` names its type and
@@ -68,7 +73,8 @@ class Shared {
   std::map<std::tuple<Ends, std::int64_t, std::int64_t>, Redistribution> of_heads_;
   std::map<std::tuple<const Distribution*, Travel, Route>, std::shared_ptr<RotationOfTeam>> rotations_;
   std::map<std::pair<std::string_view, std::vector<std::int64_t>>, std::shared_ptr<const void>> of_numbers_;
-  const Distribution* placed_ = nullptr;
+  const Distribution *placed_ = nullptr, *placed_keys_ = nullptr;
+  std::unique_ptr<const Visible> visible_;
   std::vector<char> mixes_;  // once it is known
 };
 

@@ -21,14 +21,24 @@ struct Band {
   bool empty() const { return lo > hi; }
 };
 
-// The live band of two runs, clipped to the differences that occur; empty if no pair is live.
-Band band_between(const TokenRun& q, const TokenRun& k, Window visible) {
-  if (q.sequence != k.sequence || q.valid == 0 || k.valid == 0) return {};
+// The live band of two runs of a region's tokens, clipped to the differences that occur; empty if no pair is
+// live.
+Band band_between(const TokenRun& q, const TokenRun& k, const VisibleRegion& region) {
+  if (q.valid == 0 || k.valid == 0) return {};
   const std::int64_t delta = k.position - q.position;
-  Band band{-(q.valid - 1), k.valid - 1};
-  if (visible.left >= 0) band.lo = std::max(band.lo, -floor_div(visible.left + delta, q.stride));
-  if (visible.right >= 0) band.hi = std::min(band.hi, floor_div(visible.right - delta, q.stride));
-  return band;
+  return {std::max(-(q.valid - 1), -floor_div(delta - region.low, q.stride)),
+          std::min(k.valid - 1, floor_div(region.high - delta, q.stride))};
+}
+
+// The tokens of a run at positions [begin, end), as a run of tokens alone.
+TokenRun within(const TokenRun& run, std::int64_t begin, std::int64_t end) {
+  const std::int64_t first = std::max<std::int64_t>(0, -floor_div(run.position - begin, run.stride));
+  const std::int64_t last = std::min(run.valid - 1, floor_div(end - 1 - run.position, run.stride));
+  TokenRun part = run;
+  part.row += first * run.row_step;
+  part.position += first * run.stride;
+  part.rows = part.valid = std::max<std::int64_t>(0, last - first + 1);
+  return part;
 }
 
 // Segment of a non-empty band, cut to the rows that have a live pair, in places of the two runs.
@@ -50,6 +60,26 @@ Segment segment_of(const TokenRun& q, const TokenRun& k, Band band) {
     s.left = 0;
   }
   return s;
+}
+
+// Calls found(segment), in places of the two runs, for what is live between them, until it says yes.
+template <class Found>
+bool any_segment(const TokenRun& q, const TokenRun& k, const Visible& visible, Found found) {
+  if (q.valid == 0 || k.valid == 0) return false;
+  const std::int64_t q_last = q.position + (q.valid - 1) * q.stride;
+  for (const VisibleRegion& region : visible.of(q.sequence)) {
+    if (region.q_begin > q_last) break;  // they ascend
+    if (region.q_end <= q.position) continue;
+    const TokenRun queries = within(q, region.q_begin, region.q_end),
+                   keys = within(k, region.k_begin, region.k_end);
+    const Band band = band_between(queries, keys, region);
+    if (band.empty()) continue;
+    Segment segment = segment_of(queries, keys, band);
+    segment.q_begin += (queries.position - q.position) / q.stride;
+    segment.k_begin += (keys.position - k.position) / k.stride;
+    if (found(segment)) return true;
+  }
+  return false;
 }
 
 bool is_full(const Segment& s) {
@@ -88,6 +118,15 @@ bool join_queries(Segment& a, const Segment& b) {
   return true;
 }
 
+// Appends b to a where b's queries follow a's and both see all of the same keys. What join_queries joins
+// beyond that has keys in its rows that other segments may be about.
+bool join_equal_keys(Segment& a, const Segment& b) {
+  if (a.k_begin != b.k_begin || a.q_begin + a.q_count != b.q_begin) return false;
+  if (!is_full(a) || !is_full(b) || a.k_count != b.k_count) return false;
+  a.q_count += b.q_count;
+  return true;
+}
+
 // Joins neighbours, so that a tile on the diagonal is one causal segment although it lies between several
 // runs: fewer segments for the kernels, and shapes that tables of kernel times have.
 void join(std::vector<Segment>& segments, bool (*joined)(Segment&, const Segment&)) {
@@ -121,12 +160,15 @@ bool any_pair(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs
   return false;
 }
 
-// Calls visit for every pair of runs of the same sequence.
+// Calls visit(q, k, segment) for what is live between two runs.
 template <class Visit>
-void for_each_pair(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Visit visit) {
+void for_each_segment(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs,
+                      const Visible& visible, Visit visit) {
   any_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
-    visit(q, k);
-    return false;
+    return any_segment(q, k, visible, [&](const Segment& segment) {
+      visit(q, k, segment);
+      return false;
+    });
   });
 }
 
@@ -171,12 +213,10 @@ struct LiveKeys {
 
 // By key run: from the first row that a query sees to the last; empty where none does.
 std::vector<LiveKeys> live_keys_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs,
-                                   Window visible) {
+                                   const Visible& visible) {
   std::vector<LiveKeys> live(k_runs.size());
-  for_each_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
-    const Band band = band_between(q, k, visible);
-    if (band.empty()) return;
-    live[static_cast<std::size_t>(&k - k_runs.data())].take(segment_of(q, k, band));
+  for_each_segment(q_runs, k_runs, visible, [&](const TokenRun&, const TokenRun& k, const Segment& segment) {
+    live[static_cast<std::size_t>(&k - k_runs.data())].take(segment);
   });
   return live;
 }
@@ -204,21 +244,20 @@ struct SegmentOfRuns {
 };
 
 template <class TileOf>
-TileOf tile_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Window visible,
+TileOf tile_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, const Visible& visible,
                Take take) {
   TileOf tile;
   std::vector<char> q_live(q_runs.size(), take == Take::queries || take == Take::all);
   std::vector<LiveKeys> k_live(k_runs.size());
   std::vector<SegmentOfRuns> found;
-  for_each_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
-    const Band band = band_between(q, k, visible);
-    if (band.empty()) return;
-    const SegmentOfRuns of{segment_of(q, k, band), static_cast<std::uint32_t>(&q - q_runs.data()),
-                           static_cast<std::uint32_t>(&k - k_runs.data())};
-    q_live[of.q] = 1;
-    k_live[of.k].take(of.segment);
-    found.push_back(of);
-  });
+  for_each_segment(q_runs, k_runs, visible,
+                   [&](const TokenRun& q, const TokenRun& k, const Segment& segment) {
+                     const SegmentOfRuns of{segment, static_cast<std::uint32_t>(&q - q_runs.data()),
+                                            static_cast<std::uint32_t>(&k - k_runs.data())};
+                     q_live[of.q] = 1;
+                     k_live[of.k].take(of.segment);
+                     found.push_back(of);
+                   });
   const std::vector<std::int64_t> q_places = take_live(q_runs, q_live, tile.q_rows);
   std::vector<std::int64_t> k_places(k_runs.size());  // of each run's first row, also where it is left out
   std::int64_t taken = 0;
@@ -237,7 +276,7 @@ TileOf tile_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_run
     segment.k_begin += k_places[of.k];
   }
   join(tile.segments, join_keys);
-  join(tile.segments, join_queries);
+  join(tile.segments, visible.is_window() ? join_queries : join_equal_keys);
   return tile;
 }
 
@@ -262,6 +301,14 @@ std::vector<TokenRun> at_stride(std::span<const TokenRun> runs, std::int64_t str
     }
   }
   return cut;
+}
+
+TokenRun part_of(const TokenRun& run, std::int64_t first, std::int64_t rows) {
+  TokenRun part = run;
+  part.row += first * run.row_step;
+  part.position += first * run.stride;
+  part.rows = part.valid = rows;
+  return part;
 }
 
 bool same_tokens(const TokenRun& a, const TokenRun& b) {
@@ -292,7 +339,7 @@ std::vector<TokenRun> with_neighbours_joined(std::span<const TokenRun> runs) {
 
 // A member's queries and its own keys: chunks that follow each other, as the two in the middle of a zigzag do
 // (on one rank all), are one band of a window, not three.
-Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible, Take take) {
+Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, const Visible& visible, Take take) {
   if (!std::equal(q.begin(), q.end(), k.begin(), k.end(), same_tokens))
     return tile_of<Tile>(q, k, visible, take);
   return tile_of<Tile>(with_neighbours_joined(q), with_neighbours_joined(k), visible, take);
@@ -314,7 +361,8 @@ std::vector<TokenRun> runs_within(std::span<const TokenRun> runs, const Rows& ro
   return within;
 }
 
-ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible, Take take) {
+ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, const Visible& visible,
+                      Take take) {
   std::int64_t stride = 1;
   bool alike = true;
   for (const auto& runs : {q, k}) {
@@ -327,11 +375,11 @@ ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, 
   return tile_of<ListTile>(at_stride(q, stride), at_stride(k, stride), visible, take);
 }
 
-Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible) {
+Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, const Visible& visible) {
   return rows_in(live_keys_of(q, k, visible), k);
 }
 
-Rows take_seen(std::span<const TokenRun> q, std::vector<TokenRun>& unseen, Window visible) {
+Rows take_seen(std::span<const TokenRun> q, std::vector<TokenRun>& unseen, const Visible& visible) {
   const std::vector<LiveKeys> live = live_keys_of(q, unseen, visible);
   const Rows rows = rows_in(live, unseen);
   std::size_t left = 0;
@@ -341,9 +389,37 @@ Rows take_seen(std::span<const TokenRun> q, std::vector<TokenRun>& unseen, Windo
   return rows;
 }
 
-bool any_live(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Window visible) {
-  return any_pair(q_runs, k_runs,
-                  [&](const TokenRun& q, const TokenRun& k) { return !band_between(q, k, visible).empty(); });
+std::vector<TokenRun> seen_runs(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs,
+                                const Visible& visible) {
+  std::vector<TokenRun> seen;
+  std::vector<std::pair<std::int64_t, std::int64_t>> rows;  // of a run, [first, end)
+  for (const TokenRun& k : k_runs) {
+    const std::span<const TokenRun> run(&k, 1);
+    const auto alike = [&](const TokenRun& q) { return q.stride == k.stride || q.sequence != k.sequence; };
+    if (!std::ranges::all_of(q_runs, alike)) {
+      if (!tile_between(q_runs, run, visible).empty()) seen.push_back(k);
+      continue;
+    }
+    rows.clear();
+    for_each_segment(q_runs, run, visible, [&](const TokenRun&, const TokenRun&, const Segment& s) {
+      rows.emplace_back(s.k_begin, s.k_begin + s.k_count);
+    });
+    std::ranges::sort(rows);
+    std::int64_t end = -1;
+    for (const auto& [first, until] : rows) {
+      if (first > end || end < 0) seen.push_back(part_of(k, first, 0));
+      end = std::max(end, until);
+      const std::int64_t began = (seen.back().position - k.position) / k.stride;
+      seen.back().rows = seen.back().valid = end - began;
+    }
+  }
+  return seen;
+}
+
+bool any_live(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, const Visible& visible) {
+  return any_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
+    return any_segment(q, k, visible, [](const Segment&) { return true; });
+  });
 }
 
 // Rows that are no tokens are in no segment: any position does.

@@ -10,6 +10,7 @@
 #include "algorithms/core/placement.hpp"
 #include "algorithms/core/rows.hpp"
 #include "plan/plan.hpp"
+#include "plan/visible.hpp"
 
 namespace cplab {
 
@@ -23,7 +24,7 @@ struct Tile {
 // the first to the last live one. queries: all query rows, so that a store defines every row of out; keys:
 // all key rows, so that it defines every row of dK and dV; all: all rows of both sides.
 enum class Take : std::uint8_t { live, queries, keys, all };
-Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible,
+Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, const Visible& visible,
               Take take = Take::live);
 
 // Those rows of the runs, which are of consecutive rows, that lie in `rows`, as runs.
@@ -34,11 +35,15 @@ std::vector<TokenRun> runs_within(std::span<const TokenRun>, const Rows& rows);
 std::vector<RowRange> positions(std::span<const TokenRun>, const Rows& rows);
 
 // The key rows of the tile of live rows, without its segments; and whether there are any.
-Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);
+Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, const Visible& visible);
 // The same for `unseen`, from which those runs are then taken away whose tokens q all sees: an algorithm that
 // asks many members, one after the other, what they see asks the later ones about few runs.
-Rows take_seen(std::span<const TokenRun> q, std::vector<TokenRun>& unseen, Window visible);
-bool any_live(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);
+Rows take_seen(std::span<const TokenRun> q, std::vector<TokenRun>& unseen, const Visible& visible);
+// Of the key runs those rows that a query sees, as runs; of runs at other strides than the queries' whole
+// runs.
+std::vector<TokenRun> seen_runs(std::span<const TokenRun> q, std::span<const TokenRun> k,
+                                const Visible& visible);
+bool any_live(std::span<const TokenRun> q, std::span<const TokenRun> k, const Visible& visible);
 
 // The work between any two lists of rows, in their order: rows of several ranks in one buffer, rows at any
 // stride. Where a list has rows at other strides of tokens than the other, its runs are cut into interleaved
@@ -48,7 +53,7 @@ struct ListTile {
   std::vector<Segment> segments;         // in places of q_rows and k_rows
   bool empty() const { return segments.empty(); }
 };
-ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible,
+ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, const Visible& visible,
                       Take take = Take::live);
 
 }  // namespace cplab

@@ -79,7 +79,7 @@ bool change_calls(Plan& plan, const std::function<std::optional<Call>(const Tile
       std::vector<Segment> segments;
       bool here = false;
       for (const TileChunk& c : chunks) {
-        const std::int64_t n = c.queries.valid, right = s.problem.visible().right;
+        const std::int64_t n = c.queries.valid, right = s.problem.band().right;
         const std::int64_t seen = right < 0 ? c.keys.length : std::min(c.keys.length, c.end() + right);
         const std::optional<Call> wrong = call_of(c);
         here |= wrong.has_value();
@@ -88,7 +88,7 @@ bool change_calls(Plan& plan, const std::function<std::optional<Call>(const Tile
                               wrong->window.right});
         else
           segments.push_back(
-              {c.q_begin, n, c.keys.begin, seen, c.queries.position, s.problem.visible().left, right});
+              {c.q_begin, n, c.keys.begin, seen, c.queries.position, s.problem.band().left, right});
       }
       if (!here) continue;
       changed = true;
@@ -141,7 +141,7 @@ void cu_seqlens_cache_by_shape(Plan& plan) {
 }
 
 void no_visible_clamp(Plan& plan) {
-  const Window visible = plan.scenario.problem.visible();
+  const Window visible = plan.scenario.problem.band();
   const bool changed =
       visible.right == 0 && change_calls(plan, [&](const TileChunk& c) -> std::optional<Call> {
         if (c.end() <= c.keys.length) return {};
@@ -154,7 +154,7 @@ void no_visible_clamp(Plan& plan) {
 
 void window_one_shift(Plan& plan) {
   const Problem& p = plan.scenario.problem;
-  const Window visible = p.visible();
+  const Window visible = p.band();
   const bool changed = change_calls(plan, [&](const TileChunk& c) -> std::optional<Call> {
     const std::int64_t chunks = (c.keys.end - c.keys.begin) / c.queries.rows;
     const std::int64_t longest =

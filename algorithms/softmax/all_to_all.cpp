@@ -44,17 +44,28 @@ class Local final : public SoftmaxAlgorithm {
 void build_all_to_all(Builder& b) {
   const Scope whole(b);
   const Team self = alone(b.everyone());
-  const Distribution& all = b.shared().split_heads(whole.tokens);
-  const Scope inside = b.P() > 1 ? Scope(b, self, {{all[whole.place()]}}, Layout::heads_first) : Scope(b);
+  const Distribution &all = b.shared().split_heads(whole.tokens),
+                     &all_keys = b.shared().split_heads(whole.key_tokens);
+  const int place = whole.place();
+  const Scope inside =
+      b.P() > 1 ? Scope(b, self, {{all[place]}}, {{all_keys[place]}}, Layout::heads_first) : Scope(b);
   Local local(inside);
   WithQuerySum with_sum(inside, local);
-  Trade trade(whole, whole.team, whole.tokens, inside, with_sum, trade_options(b.scenario().schedule));
+  Trade trade(whole, whole.team, whole.tokens, whole.key_tokens, inside, with_sum,
+              trade_options(b.scenario().schedule));
   run_whole(whole, trade);
 }
 
 void validate_all_to_all(const Scenario& s) {
   require_softmax(s);
   require_divided_heads(s, s.parallel.ranks, "parallel.ranks");
+  // Gradients of a key head that several ranks share would be summed on their way, and then go to all.
+  if (s.parallel.keys_everywhere && s.problem.kv_heads % s.parallel.ranks != 0)
+    throw ScenarioError("parallel.kv_placement", "all_to_all on keys that every rank holds needs kv_heads (" +
+                                                     std::to_string(s.problem.kv_heads) +
+                                                     ") to be a multiple of parallel.ranks (" +
+                                                     std::to_string(s.parallel.ranks) +
+                                                     "); legal here: \"same\"; all_gather has both");
 }
 
 }  // namespace
@@ -64,8 +75,9 @@ Algorithm all_to_all_algorithm() {
   a.name = "all_to_all";
   a.aliases = {"a2a", "ulysses"};
   a.summary = "ranks trade heads for tokens and back (DeepSpeed Ulysses, arXiv 2309.14509)";
-  a.placements = {"zigzag", "contiguous", "striped"};
+  a.placements = {"zigzag", "contiguous", "striped", "stream"};
   a.dynamic_masks = true;
+  a.cross = a.keys_everywhere = true;
   a.options = trade_option_infos();
   a.options.push_back(accumulator_option());
   a.options.push_back(row_dot_option());

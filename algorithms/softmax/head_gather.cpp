@@ -10,7 +10,7 @@ namespace cplab {
 HeadGather::HeadGather(const Scope& s, const Distribution& to, std::vector<HeadRange> strides)
     : s_(s),
       to_(to[s.place()]),
-      reads_(any_live(s.tokens[s.place()].runs, to_.runs, s.b.problem().visible())),
+      reads_(any_live(s.tokens[s.place()].runs, to_.runs, s.b.visible())),
       strides_(std::move(strides)) {
   for (const HeadRange heads : strides_) how_.push_back(&s.b.shared().redistribution(s.keys, to, heads));
   options_.transport = transport_of(s.b.scenario().schedule);
@@ -48,7 +48,7 @@ std::vector<Transfer> HeadGather::gathers(int stride, const Box& kv, const Box& 
 
 void HeadGather::run(const Box& kv, const At& at, const Attend& attend,
                      const std::function<bool(int stride)>& apart) const {
-  if (s_.P() == 1) return run_kept(kv, at, attend);
+  if (local()) return run_kept(kv, at, attend);
   for (int stride = 0; stride <= strides(); ++stride) {
     std::vector<Transfer> next;
     if (stride < strides()) next = gathers(stride, kv, at(stride), apart && apart(stride));
@@ -67,7 +67,7 @@ void HeadGather::run(const Box& kv, const At& at, const Attend& attend,
 void HeadGather::run_kept(const Box& kv, const At& at, const Attend& attend) const {
   for (int stride = 0; stride < strides(); ++stride) {
     s_.b.step(stride);
-    attend(stride, reads_ && s_.P() > 1 ? at(stride) : kv.of_problem(keys(stride)));
+    attend(stride, reads_ && !local() ? at(stride) : kv.of_problem(keys(stride)));
   }
 }
 

@@ -26,6 +26,8 @@ class HeadGather {
   HeadRange keys(int stride) const { return strides_[static_cast<std::size_t>(stride)]; }
   const std::vector<TokenRun>& runs() const { return to_.runs; }
   std::int64_t rows() const { return to_.rows(); }  // of a gathered buffer
+  // Nothing moves: the member is alone, or all hold all keys.
+  bool local() const { return s_.P() == 1 || s_.keys.everywhere; }
 
   // K and V of all, or gradients, of `heads` key heads: [slots, rows, heads, D + E], and what lies behind V.
   enum class Holds : std::uint8_t { kv, dkv };
@@ -37,7 +39,7 @@ class HeadGather {
   using At = std::function<Box(int stride)>;
   using Attend = std::function<void(int stride, const Box& held)>;
   // For every stride: gathers it from the members' `kv` into at(stride), and calls attend. `apart`: K and V
-  // of the stride move in two communications. In a scope of one member kv itself is attended.
+  // of the stride move in two communications. Where nothing moves kv itself is attended.
   void run(const Box& kv, const At& at, const Attend&,
            const std::function<bool(int stride)>& apart = nullptr) const;
   // The same with what is there already.

@@ -77,8 +77,7 @@ class HeadStrided final : public SoftmaxAlgorithm {
   const Role wire = gradient_wire_of(o);
   const bool slab = o.is_word("buffers", "slab");
   const Distribution& tokens = b.shared().all_tokens(s.keys);
-  const Tile tile =
-      row_tile(s.tokens[s.place()].runs, tokens[s.place()].runs, b.problem().visible(), Take::queries);
+  const Tile tile = row_tile(s.tokens[s.place()].runs, tokens[s.place()].runs, b.visible(), Take::queries);
   std::map<std::string, Box> buffers;
 };
 
@@ -90,7 +89,8 @@ Algorithm head_strided_algorithm() {
   a.aliases = {"llama", "llama3"};
   a.summary =
       "K and V gathered a few heads at a time, reduce-scatter one step behind (ring-flash-attention llama)";
-  a.placements = {"zigzag", "contiguous", "striped"};
+  a.placements = {"zigzag", "contiguous", "striped", "stream"};
+  a.cross = true;
   a.options = stride_options();
   a.validate = require_strides;
   a.build = run_over_whole_group<HeadStrided>;

@@ -16,7 +16,7 @@ PassQ::PassQ(const Scope& scope, const Distribution& keys, const Route& way, con
 
 // The own tile has all rows of both sides: it stores, so that every row of a result is defined.
 Tile PassQ::tile(int queries_of, int keys_of) const {
-  return row_tile(s.tokens[queries_of].runs, keys_[keys_of].runs, b.problem().visible(),
+  return row_tile(s.tokens[queries_of].runs, keys_[keys_of].runs, b.visible(),
                   queries_of == keys_of ? Take::all : Take::live);
 }
 

@@ -17,8 +17,8 @@ RingAttention::RingAttention(const Scope& scope, const RingOptions& options, con
     : s(scope),
       b(scope.b),
       o(options),
-      there(b.shared().rotation(s.tokens, b.problem().visible(), o.travel, route_there), s.place()),
-      back(b.shared().rotation(s.tokens, b.problem().visible(), o.travel, route_back), s.place()),
+      there(b.shared().rotation(s.tokens, b.visible(), o.travel, route_there), s.place()),
+      back(b.shared().rotation(s.tokens, b.visible(), o.travel, route_back), s.place()),
       outer(outer_team) {
   for (int owner = 0; owner < s.P(); ++owner)
     tiles.push_back(s.tile(owner, owner == s.place() ? Take::all : Take::live));
@@ -159,8 +159,7 @@ Rows RingAttention::part_of(int owner, std::int64_t part) const {
 }
 
 Tile RingAttention::tile_of_rows(int owner, const Rows& rows, Take take) const {
-  return row_tile(s.tokens[s.place()].runs, runs_within(s.keys[owner].runs, rows), b.problem().visible(),
-                  take);
+  return row_tile(s.tokens[s.place()].runs, runs_within(s.keys[owner].runs, rows), b.visible(), take);
 }
 
 // ---- The backward.

@@ -66,11 +66,12 @@ bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
   };
   const double kv = row(Role::nominal), gradient = row(wide ? Role::wide : Role::nominal);
   double needed = 0, whole = 0;
+  const Visible visible(p);
   for (const Phase phase : {Phase::forward, Phase::backward}) {
     if (phase == Phase::backward && !p.has_backward()) continue;
     for (std::size_t i = 0; i < rings.size(); ++i) {
-      needed += rotation_bytes(shared[i], p.visible(), Travel::needed, phase, kv, gradient);
-      whole += rotation_bytes(rings[i], p.visible(), Travel::whole, phase, kv, gradient);
+      needed += rotation_bytes(shared[i], visible, Travel::needed, phase, kv, gradient);
+      whole += rotation_bytes(rings[i], visible, Travel::whole, phase, kv, gradient);
     }
   }
   return defaults::needed_rows_pay(needed, whole);

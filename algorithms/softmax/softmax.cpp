@@ -35,7 +35,7 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   };
   Forward f;
   f.q = queries("q", input, p.head_size);
-  f.kv = s.kv_buffer("kv", Role::nominal, input, 1, s.rows);
+  f.kv = s.kv_buffer("kv", Role::nominal, input, 1, s.key_rows);
   f.out = queries("out", output, p.value_size);
   f.lse = s.lse_buffer("lse", output, 1, s.rows);
   if (p.bias == BiasForm::full) {
@@ -65,7 +65,7 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   if (f.bias.given()) g.dbias = queries("dbias", output, p.pair_columns());
   g.table = f.table;
   if (f.table.given()) g.dtable = parameter("dbias_table", output, p.buckets);
-  g.dkv = s.dkv_buffer("dkv", Role::nominal, output, 1, s.rows);
+  g.dkv = s.dkv_buffer("dkv", Role::nominal, output, 1, s.key_rows);
   g.out = f.out;
   if (g.dtable.given()) b.fill(compute_lane, g.dtable, 0);
   algorithm.backward(g);

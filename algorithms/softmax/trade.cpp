@@ -5,20 +5,36 @@
 
 namespace cplab {
 
-Trade::Trade(const Scope& outer, const Team& team, const Distribution& tokens, const Scope& inside,
-             SoftmaxAlgorithm& inner, TradeOptions options)
+namespace {
+
+// From all heads of the keys at their place to those that a member's share of the query heads reads, or back.
+const Redistribution& of_keys(Builder& b, const Distribution& tokens, bool back) {
+  const Distribution& placed = b.shared().key_heads(b.problem(), tokens);
+  const Distribution& split = b.shared().key_heads(b.problem(), b.shared().split_heads(tokens));
+  return back ? b.shared().redistribution(split, placed) : b.shared().redistribution(placed, split);
+}
+
+}  // namespace
+
+Trade::Trade(const Scope& outer, const Team& team, const Distribution& tokens, const Distribution& key_tokens,
+             const Scope& inside, SoftmaxAlgorithm& inner, TradeOptions options)
     : s_(inside),
       b_(outer.b),
       team_(team),
       inner_(inner),
       o_(options),
       queries_(b_.shared().redistribution(tokens, b_.shared().split_heads(tokens))),
-      keys_(
-          b_.shared().redistribution(b_.shared().key_heads(b_.problem(), tokens),
-                                     b_.shared().key_heads(b_.problem(), b_.shared().split_heads(tokens)))) {}
+      keys_(of_keys(b_, key_tokens, false)),
+      keys_back_(key_tokens.everywhere ? &of_keys(b_, key_tokens, true) : nullptr) {}
 
 Transfer Trade::transfer(bool back, const std::vector<TransferTensor>& tensors) const {
   return Transfer(b_, team_, {back, {}, o_.transport, o_.most_pieces}, tensors);
+}
+
+// Gradients of keys go to where the keys came from. Where all have these, that is to all.
+Transfer Trade::return_keys(std::string_view name, const Box& from, const Box& into) const {
+  if (keys_back_ == nullptr) return transfer(true, {{name, &keys_, from, into}});
+  return transfer(false, {{name, keys_back_, from, into}});
 }
 
 void Trade::forward(const Forward& f) {
@@ -28,7 +44,7 @@ void Trade::forward(const Forward& f) {
   const Category kept = b_.between_layers() ? Category::saved : Category::working;
   const Category kv_kept = inner_.rereads_kv() ? kept : Category::working;
   traded_.q = s_.query_buffer("q_traded", Role::nominal, kept, 1, s_.rows, p.head_size);
-  traded_.kv = s_.kv_buffer("kv_traded", Role::nominal, kv_kept, 1, s_.rows);
+  traded_.kv = s_.kv_buffer("kv_traded", Role::nominal, kv_kept, 1, s_.key_rows);
   traded_.out = s_.query_buffer("out_traded", Role::nominal, Category::working, 1, s_.rows, p.value_size);
   traded_.lse = s_.lse_buffer("lse_traded", kept, 1, s_.rows);
   const TransferTensor q{"q", &queries_, f.q, traded_.q};
@@ -70,21 +86,22 @@ void Trade::backward(const Backward& g) {
       .all(compute_lane, comm_lane);
   t.dq = queries("dq_traded", p.head_size);
   // The gradients of a key head that several members hold are sums over them.
-  const Role wire = keys_.replicates() && b_.has_wide() ? o_.gradient_wire : Role::nominal;
+  const Role wire =
+      keys_.replicates() && keys_back_ == nullptr && b_.has_wide() ? o_.gradient_wire : Role::nominal;
   t.bias = traded_.bias;
   t.keep = traded_.keep;
   t.table = g.table, t.dtable = g.dtable;
   if (g.dbias.given()) t.dbias = queries("dbias_traded", p.pair_columns());
-  t.dkv = s_.dkv_buffer("dkv_traded", wire, Category::working, 1, s_.rows);
+  t.dkv = s_.dkv_buffer("dkv_traded", wire, Category::working, 1, s_.key_rows);
   inner_.backward(t);
   const TransferTensor dq{"dq", &queries_, t.dq, g.dq};
   std::vector<TransferTensor> of_queries{dq};
   if (g.dbias.given()) of_queries.push_back({"dbias", &queries_, t.dbias, g.dbias});
   if (o_.one_by_one)
-    run({transfer(true, of_queries), transfer(true, {{"dk", &keys_, keys(b_, t.dkv), keys(b_, g.dkv)}}),
-         transfer(true, {{"dv", &keys_, behind_keys(b_, t.dkv), behind_keys(b_, g.dkv)}})});
+    run({transfer(true, of_queries), return_keys("dk", keys(b_, t.dkv), keys(b_, g.dkv)),
+         return_keys("dv", behind_keys(b_, t.dkv), behind_keys(b_, g.dkv))});
   else
-    run({transfer(true, of_queries), transfer(true, {{"dkv", &keys_, t.dkv, g.dkv}})});
+    run({transfer(true, of_queries), return_keys("dkv", t.dkv, g.dkv)});
 }
 
 Lane Trade::comm() const {

@@ -17,11 +17,11 @@ struct TradeOptions {
 
 class Trade final : public SoftmaxAlgorithm {
  public:
-  // `team` trades within `outer`; `tokens` are those of its members, kept by
-  // Builder::shared(). `inner` runs over `inside`, whose tokens
-  // and heads are the traded ones. In a team of one the inner algorithm is all there is.
-  Trade(const Scope& outer, const Team& team, const Distribution& tokens, const Scope& inside,
-        SoftmaxAlgorithm& inner, TradeOptions);
+  // `team` trades within `outer`; `tokens` and `key_tokens` are those of its members, as a scope has them,
+  // kept by Builder::shared(). `inner` runs over `inside`, whose tokens and heads are the traded ones. In a
+  // team of one the inner algorithm is all there is.
+  Trade(const Scope& outer, const Team& team, const Distribution& tokens, const Distribution& key_tokens,
+        const Scope& inside, SoftmaxAlgorithm& inner, TradeOptions);
   void forward(const Forward&) override;
   void backward(const Backward&) override;
 
@@ -30,6 +30,7 @@ class Trade final : public SoftmaxAlgorithm {
  private:
   void run(std::vector<Transfer>) const;
   Transfer transfer(bool back, const std::vector<TransferTensor>&) const;
+  Transfer return_keys(std::string_view name, const Box& from, const Box& into) const;
 
   const Scope& s_;  // inside
   Builder& b_;
@@ -37,6 +38,7 @@ class Trade final : public SoftmaxAlgorithm {
   SoftmaxAlgorithm& inner_;
   TradeOptions o_;
   const Redistribution &queries_, &keys_;
+  const Redistribution* keys_back_;  // null: the adjoint of keys_
   Forward traded_;
 };
 

@@ -68,7 +68,7 @@ Tile Tree::tile(Take take) const {
       queries.push_back(run);
     }
   }
-  return row_tile(queries, s.keys[s.place()].runs, b.problem().visible(), take);
+  return row_tile(queries, s.keys[s.place()].runs, b.visible(), take);
 }
 
 void Tree::forward(const Forward& f) {

@@ -75,13 +75,14 @@ void build_two_level(Builder& b, InnerOrder order, bool one_by_one) {
   const HeadRange heads = b.shared().split_heads(tokens)[inner.place].heads;
   const Distribution& of_rings =
       b.shared().made("joined by teams", whole.tokens, [&] { return joined(whole.tokens, teams); });
-  const Scope inside(b, outer, with_heads(of_rings, heads),
+  const Distribution& inside_tokens = b.shared().kept(with_heads(of_rings, heads));
+  const Scope inside(b, outer, inside_tokens, inside_tokens,
                      A == 1 ? Layout::rows_first : Layout::heads_first);
   RingAttention ring(inside, ring_options(schedule));
   TradeOptions options = trade_options(schedule);
   options.one_by_one = one_by_one;
   WithQuerySum with_sum(inside, ring);
-  Trade trade(whole, inner, tokens, inside, with_sum, options);
+  Trade trade(whole, inner, tokens, tokens, inside, with_sum, options);
   run_whole(whole, trade);
 }
 

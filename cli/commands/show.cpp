@@ -13,6 +13,7 @@
 #include "algorithms/core/homes.hpp"
 #include "algorithms/core/list.hpp"
 #include "cli/commands/command.hpp"
+#include "cli/commands/mask_picture.hpp"
 #include "cli/commands/plan_text.hpp"
 #include "cli/injection.hpp"
 #include "cli/memory_need.hpp"
@@ -321,6 +322,11 @@ int command_show(const Arguments& arguments, Console& console) {
     settings += fmt::format("{}{}={}", settings.empty() ? "" : " ", key, to_string(value));
   write_folded(out, settings, console.style().width);
   out << fmt::format("{} padding tokens of the placement\n", plan.placement_padding_tokens);
+  const Problem& problem = file.scenario.problem;
+  if (problem.adds_pairs() || problem.chunk > 0 || problem.is_cross())
+    out << "\nqueries down, keys to the right (# all pairs, + half of them or more, . fewer), ranks of the "
+           "queries:\n"
+        << mask_picture(file.scenario);
   TextTable all_operations = operation_table({}, prediction.has_value(), Audience::files);
   for (const RankPlan& rank : plan.ranks) {
     if (only >= 0 && rank.rank != only) continue;

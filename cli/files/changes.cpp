@@ -93,8 +93,8 @@ void replace_shape(Table& table, std::vector<std::string>& notes) {
       keys.emplace_back("parallel.homes");
     replace(table, "problem.lengths", keys, notes);
   } else if (problem.is_set("sequence") && problem.has("lengths") && !problem.is_set("lengths")) {
-    replace(table, "problem.sequence", {"problem.lengths", "problem.padded_lengths", "parallel.homes"},
-            notes);
+    replace(table, "problem.sequence",
+            {"problem.lengths", "problem.padded_lengths", "parallel.homes", "parallel.pieces"}, notes);
   }
 }
 
@@ -106,11 +106,43 @@ std::string hardware_option(const std::string& key, const std::string& value) {
 
 const std::vector<std::string>& legal_keys(std::string_view section) {
   static const std::map<std::string, std::vector<std::string>, std::less<>> keys{
-      {"problem", {"attention", "batch",      "sequence",   "lengths", "padded_lengths", "heads",  "kv_heads",
-                   "head_size", "value_size", "dtype",      "format",  "mask",           "window", "scale",
-                   "max_logit", "slopes",     "transition", "bias",    "keep",           "top_k",  "block",
-                   "softcap",   "direction",  "sink",       "buckets", "max_distance"}},
-      {"parallel", {"ranks", "replicas", "groups", "algorithm", "placement", "homes"}},
+      {"problem", {"attention",
+                   "batch",
+                   "sequence",
+                   "lengths",
+                   "padded_lengths",
+                   "heads",
+                   "kv_heads",
+                   "head_size",
+                   "value_size",
+                   "dtype",
+                   "format",
+                   "mask",
+                   "window",
+                   "scale",
+                   "max_logit",
+                   "slopes",
+                   "transition",
+                   "bias",
+                   "keep",
+                   "top_k",
+                   "block",
+                   "softcap",
+                   "direction",
+                   "sink",
+                   "buckets",
+                   "max_distance",
+                   "kv_sequence",
+                   "kv_lengths",
+                   "kv_padded_lengths",
+                   "align",
+                   "chunk",
+                   "prefix",
+                   "groups",
+                   "mask_rectangles"}},
+      {"parallel",
+       {"ranks", "replicas", "groups", "algorithm", "placement", "homes", "kv_placement", "pieces",
+        "tokens_per_rank"}},
       {"simulate",
        {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine", "slow", "jitter", "seed"}},
       {"hardware", {"file"}},

@@ -17,6 +17,7 @@
 #include "cli/files/scenario_dynamic_mask.hpp"
 #include "cli/files/scenario_linear.hpp"
 #include "cli/files/scenario_logits.hpp"
+#include "cli/files/scenario_rectangles.hpp"
 #include "cli/files/scenario_words.hpp"
 #include "cli/vocabulary.hpp"
 
@@ -28,9 +29,9 @@ namespace {
 // causal mask: it changes nothing, which is legal and may be a mistake.
 void note_window(const Problem& problem, std::vector<std::string>& notes) {
   const Window& window = problem.window;
-  const std::int64_t longest = problem.lengths.empty()
-                                   ? problem.sequence
-                                   : *std::max_element(problem.lengths.begin(), problem.lengths.end());
+  const std::vector<std::int64_t>& lengths = problem.lengths_of(Side::keys);
+  if (lengths.empty() || problem.is_cross()) return;
+  const std::int64_t longest = *std::ranges::max_element(lengths);
   const std::string given = fmt::format("problem.window = [{}, {}]", window.left, window.right);
   const auto note_side = [&](const char* side) {
     notes.push_back(fmt::format("{}: the {} side cuts nothing off, the longest sequence has {} tokens", given,
@@ -52,6 +53,31 @@ std::int64_t size(const Table& table, const char* key, std::int64_t high, const 
   return in_range(table, key, table.integer(key), 1, high);
 }
 
+// Lengths [LENGTHS, PADDED] of packed sequences. As many as `count`, if that is not 0.
+void read_lengths(const Table& table, const char* key, const char* padded_key, std::size_t wanted,
+                  std::vector<std::int64_t>& lengths, std::vector<std::int64_t>& padded) {
+  lengths = table.integers(key);
+  const auto count = static_cast<std::int64_t>(lengths.size());
+  if (count < 1 || count > limits::sequences)
+    table.fail(key, "must hold from 1 to " + std::to_string(limits::sequences) + " lengths");
+  if (wanted > 0 && lengths.size() != wanted)
+    table.fail(key, "must hold as many entries as lengths (" + std::to_string(wanted) + "), but holds " +
+                        std::to_string(count));
+  for (const std::int64_t length : lengths) in_range(table, key, length, 0, limits::tokens);
+  padded = lengths;
+  if (!table.has(padded_key)) return;
+  padded = table.integers(padded_key);
+  if (padded.size() != lengths.size())
+    table.fail(padded_key, "must hold as many entries as " + std::string(key) + " (" + std::to_string(count) +
+                               "), but holds " + std::to_string(padded.size()));
+  for (std::size_t b = 0; b < lengths.size(); ++b) {
+    if (padded[b] < lengths[b])
+      table.fail(padded_key, "entry " + std::to_string(b) + " is " + std::to_string(padded[b]) +
+                                 ", shorter than its length " + std::to_string(lengths[b]));
+    in_range(table, padded_key, padded[b], 0, limits::tokens);
+  }
+}
+
 void read_packed_lengths(const Table& table, Problem& problem) {
   for (const char* key : {"batch", "sequence"}) {
     if (table.has(key))
@@ -63,27 +89,43 @@ void read_packed_lengths(const Table& table, Problem& problem) {
   }
   problem.format = Format::thd;
   problem.packed = true;
-  problem.lengths = table.integers("lengths");
-  const auto count = static_cast<std::int64_t>(problem.lengths.size());
-  if (count < 1 || count > limits::sequences) {
-    table.fail("lengths", "must hold from 1 to " + std::to_string(limits::sequences) + " lengths");
+  read_lengths(table, "lengths", "padded_lengths", 0, problem.lengths, problem.padded_lengths);
+}
+
+// Keys of their own: their lengths, and where the diagonal lies between them and the queries.
+void read_cross(const Table& table, Problem& problem) {
+  const char* key = problem.packed ? "kv_lengths" : "kv_sequence";
+  for (const char* other : {"kv_lengths", "kv_padded_lengths", "kv_sequence"}) {
+    const bool packed = std::string_view(other) != "kv_sequence";
+    if (table.has(other) && packed != problem.packed)
+      table.fail(other, packed ? "goes with lengths; dense queries have kv_sequence"
+                               : "goes with sequence; packed queries have kv_lengths");
   }
-  for (const std::int64_t length : problem.lengths) in_range(table, "lengths", length, 0, limits::tokens);
-  problem.padded_lengths = problem.lengths;
-  if (!table.has("padded_lengths")) return;
-  problem.padded_lengths = table.integers("padded_lengths");
-  if (problem.padded_lengths.size() != problem.lengths.size()) {
-    table.fail("padded_lengths", "must hold as many entries as lengths (" + std::to_string(count) +
-                                     "), but holds " + std::to_string(problem.padded_lengths.size()));
+  if (!table.has(key)) {
+    if (table.has("kv_padded_lengths")) table.fail("kv_padded_lengths", "needs kv_lengths beside it");
+    if (table.has("align"))
+      table.fail("align",
+                 "needs kv_sequence or kv_lengths: without them queries and keys are of the same "
+                 "tokens, and the diagonal has one place");
+    return;
   }
-  for (std::size_t b = 0; b < problem.lengths.size(); ++b) {
-    if (problem.padded_lengths[b] < problem.lengths[b]) {
-      table.fail("padded_lengths", "entry " + std::to_string(b) + " is " +
-                                       std::to_string(problem.padded_lengths[b]) +
-                                       ", shorter than its length " + std::to_string(problem.lengths[b]));
-    }
-    in_range(table, "padded_lengths", problem.padded_lengths[b], 0, limits::tokens);
+  if (problem.packed) {
+    read_lengths(table, key, "kv_padded_lengths", problem.lengths.size(), problem.kv_lengths,
+                 problem.kv_padded_lengths);
+  } else {
+    problem.kv_sequence = size(table, key, limits::tokens);
+    problem.kv_lengths.assign(static_cast<std::size_t>(problem.batch), problem.kv_sequence);
+    problem.kv_padded_lengths = problem.kv_lengths;
   }
+  const bool has_diagonal = problem.causal || !(problem.window == Window{});
+  if (!table.has("align") && has_diagonal && problem.kv_lengths != problem.lengths)
+    table.fail(
+        "align",
+        "missing; where queries and keys differ in number, a causal mask or window needs it; legal: "
+        "\"top_left\" (the first query stands on the first key), \"bottom_right\" (the last one on the "
+        "last key)");
+  problem.align = std::array{Diagonal::top_left, Diagonal::bottom_right}.at(
+      word(table, "align", {"top_left", "bottom_right"}, "top_left"));
 }
 
 Problem read_problem(const Table& table) {
@@ -116,7 +158,9 @@ Problem read_problem(const Table& table) {
       in_range(table, "value_size", table.integer("value_size", problem.head_size), 1, limits::head_size);
   constexpr DType dtypes[] = {DType::bf16, DType::fp16, DType::fp32, DType::fp64};
   problem.dtype = dtypes[word(table, "dtype", {"bf16", "fp16", "fp32", "fp64"})];
-  problem.causal = word(table, "mask", {"full", "causal"}) == 1;
+  const std::size_t mask = word(table, "mask", {"full", "causal", "none"});
+  problem.causal = mask == 1;
+  problem.only_rectangles = mask == 2;
   if (table.has("window")) {
     const bool list = table.kind("window") == Table::Kind::list;
     const auto window = list ? table.integers("window") : std::vector<std::int64_t>();
@@ -126,6 +170,8 @@ Problem read_problem(const Table& table) {
     }
     problem.window = {window[0], window[1]};
   }
+  read_cross(table, problem);
+  read_rectangles(table, problem);
   problem.scale = table.number("scale", 1.0 / std::sqrt(static_cast<double>(problem.head_size)));
   problem.max_logit = table.flag("max_logit", false);
   const std::size_t direction =
@@ -186,6 +232,16 @@ Parallel read_parallel(const Table& table) {
                                std::to_string(limits::world) + " ranks are supported");
   }
   parallel.groups = read_groups(table, parallel);
+  parallel.keys_everywhere = word(table, "kv_placement", {"same", "replicated"}, "same") == 1;
+  parallel.tokens_per_rank =
+      in_range(table, "tokens_per_rank", table.integer("tokens_per_rank", 0), 0, limits::tokens);
+  if (table.has("pieces")) {
+    for (const std::vector<std::int64_t>& piece : table.integer_lists("pieces")) {
+      if (piece.size() != 4 || piece[0] < 0 || piece[0] >= limits::world)
+        table.fail("pieces", "must be a list of [position, sequence, first row, rows]");
+      parallel.pieces.push_back({static_cast<int>(piece[0]), piece[1], piece[2], piece[3]});
+    }
+  }
   if (table.has("homes")) {
     const std::vector<std::int64_t> homes = table.integers("homes");
     if (homes.empty()) table.fail("homes", "is empty; without this key sequences are shared out evenly");
@@ -291,6 +347,10 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
     file.fail(error);
   }
   note_window(file.scenario.problem, file.notes);
+  const OptionValue* const chunk = file.asked ? file.asked->find("balance_chunk") : nullptr;
+  if (chunk != nullptr && file.scenario.placement != "balanced")
+    file.notes.push_back("schedule.balance_chunk changes nothing: placement is " + file.scenario.placement +
+                         ", which has no chunks");
   return file;
 }
 

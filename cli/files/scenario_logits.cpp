@@ -20,7 +20,7 @@ void refuse(const Table& table, std::initializer_list<const char*> keys, const s
 void read_buckets(const Table& table, Problem& p) {
   if (p.bias != BiasForm::buckets)
     return refuse(table, {"buckets", "max_distance"}, "only bias = \"buckets\" has it");
-  const bool both_ways = p.visible().right != 0;
+  const bool both_ways = p.band().right != 0;
   const std::int64_t unit = both_ways ? 4 : 2;
   p.buckets = in_range(table, "buckets", table.integer("buckets", 32), unit, limits::buckets);
   if (p.buckets % unit != 0)

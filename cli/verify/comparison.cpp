@@ -83,6 +83,7 @@ Comparison comparison_of(const Plan& plan, const ProblemTensor& tensor, const st
     Comparison::Sequence& sequence = c.sequences.emplace_back();
     if (expected[b].empty()) continue;
     alone.sequence = p.lengths[b];
+    if (p.is_cross()) alone.kv_sequence = p.kv_lengths[b];
     sequence.expected = &expected[b].at(tensor.name);
     sequence.strides = token_strides(tensor.axes, shape_of(alone, tensor));
   }
@@ -121,9 +122,11 @@ Tensor global_tensor(const Problem& p, const Comparison& c) {
   }
   const TokenStrides strides = token_strides(axes_of(p, c.tensor), tensor.shape);
   std::int64_t token = 0;
-  for (std::size_t b = 0; b < c.sequences.size(); token += p.padded_lengths[b++]) {
+  const std::vector<std::int64_t>&lengths = p.lengths_of(c.tensor.side()),
+        &padded = p.padded_lengths_of(c.tensor.side());
+  for (std::size_t b = 0; b < c.sequences.size(); token += padded[b++]) {
     const auto& [expected, from] = c.sequences[b];
-    for (std::int64_t i = 0; expected != nullptr && i < p.lengths[b]; ++i)
+    for (std::int64_t i = 0; expected != nullptr && i < lengths[b]; ++i)
       for (std::int64_t h = 0; h < c.row.heads; ++h)
         for (std::int64_t x = 0; x < c.row.width; ++x)
           tensor.values[static_cast<std::size_t>(static_cast<std::int64_t>(b) * strides.sequence +
@@ -161,21 +164,17 @@ class RankComparison {
         rank_(rank),
         executor_(executor),
         result_(result),
-        rows_(local_rows(plan.scenario, rank.replica, rank.position)),
-        whole_{{.sequence = rank.replica, .valid = true}} {
-    for (LocalRow& row : rows_) {
-      if (sample == nullptr || !row.valid) continue;
-      row.valid =
-          std::ranges::binary_search(sample->positions[static_cast<std::size_t>(row.sequence)], row.position);
-    }
-  }
+        rows_(wanted_rows(Side::queries, sample)),
+        key_rows_(plan.scenario.problem.is_cross() ? wanted_rows(Side::keys, sample) : rows_),
+        whole_{{.sequence = rank.replica, .valid = true}} {}
 
   void compare(const Comparison& c) {
     const auto place = [&](const LocalRow& row) {
       return c.tensor.per_token() ? fmt::format("sequence {}, position {}, ", row.sequence, row.position)
                                   : std::string();
     };
-    compare(c, c.tensor.per_token() ? rows_ : whole_, place);
+    const bool of_keys = c.tensor.side() == Side::keys;
+    compare(c, !c.tensor.per_token() ? whole_ : of_keys ? key_rows_ : rows_, place);
   }
 
   void compare(const Comparison& c, const StateBuffer& buffer, const StateEdges& edges) {
@@ -190,6 +189,16 @@ class RankComparison {
   }
 
  private:
+  std::vector<LocalRow> wanted_rows(Side side, const SampledRows* sample) const {
+    std::vector<LocalRow> rows = local_rows(plan_.scenario, rank_.replica, rank_.position, side);
+    for (LocalRow& row : rows) {
+      if (sample == nullptr || !row.valid) continue;
+      const auto& positions = side == Side::keys && !sample->keys.empty() ? sample->keys : sample->positions;
+      row.valid = std::ranges::binary_search(positions[static_cast<std::size_t>(row.sequence)], row.position);
+    }
+    return rows;
+  }
+
   // Says where a row is, for messages.
   using Place = std::function<std::string(const LocalRow&)>;
 
@@ -295,8 +304,8 @@ class RankComparison {
   const RankPlan& rank_;
   const Executor& executor_;
   VerifyResult& result_;
-  std::vector<LocalRow> rows_;   // those that are compared are valid
-  std::vector<LocalRow> whole_;  // the one row of a tensor without tokens, by replica
+  std::vector<LocalRow> rows_, key_rows_;  // those that are compared are valid
+  std::vector<LocalRow> whole_;            // the one row of a tensor without tokens, by replica
 };
 
 }  // namespace

@@ -75,12 +75,13 @@ struct SequenceJob {
   const PlanRoundings& roundings;
   const Inputs& inputs;
   std::size_t sequence;
-  std::int64_t first;
+  std::int64_t first, first_key;
   Progress* progress;
   const SampledRows* sample = nullptr;
 
   const Problem& problem() const { return of; }
   std::int64_t tokens() const { return problem().lengths[sequence]; }
+  std::int64_t keys() const { return problem().lengths_of(Side::keys)[sequence]; }
   std::span<const double> rows(std::string_view name, std::int64_t row_elements) const {
     return sequence_rows(inputs, name, first, tokens(), row_elements);
   }
@@ -88,6 +89,9 @@ struct SequenceJob {
   std::span<const double> all(std::string_view name) const {
     const Tensor* tensor = inputs.find(name);
     return tensor == nullptr ? std::span<const double>() : std::span<const double>(tensor->values);
+  }
+  std::span<const double> key_rows(std::string_view name, std::int64_t row_elements) const {
+    return sequence_rows(inputs, name, first_key, keys(), row_elements);
   }
   void stage(const char* what) const {
     if (progress)
@@ -99,16 +103,30 @@ struct SequenceJob {
   }
 };
 
+// What is seen beside mask and window.
+void take_mask(const Problem& p, std::size_t sequence, reference::AttentionShape& shape) {
+  shape.chunk = p.chunk;
+  shape.only_rectangles = p.only_rectangles;
+  for (const MaskRectangle& r : p.rectangles_of(sequence))
+    shape.rectangles.push_back(
+        {r.q_begin, r.q_end, r.k_begin, r.k_end, static_cast<reference::Rectangle::Form>(r.form)});
+}
+
 Expected expected_softmax(const SequenceJob& job) {
   const Problem& p = job.problem();
-  const Window visible = p.visible();
-  const reference::AttentionShape shape{job.tokens(), p.heads, p.kv_heads,   p.head_size,
-                                        p.value_size, p.scale, visible.left, visible.right};
-  if (shape.S == 0) return {};
-  const auto q = job.rows("q", p.heads * p.head_size), k = job.rows("k", p.kv_heads * p.head_size);
-  const auto v = job.rows("v", p.kv_heads * p.value_size), dout = job.rows("dout", p.heads * p.value_size);
+  const Window band = p.band();
+  reference::AttentionShape shape{job.tokens(), p.heads, p.kv_heads, p.head_size,
+                                  p.value_size, p.scale, band.left,  band.right};
+  shape.keys = job.keys();
+  shape.first_at = p.first_query_at(job.sequence);
+  take_mask(p, job.sequence, shape);
+  if (shape.S == 0 && shape.keys == 0) return {};
+  const auto q = job.rows("q", p.heads * p.head_size), k = job.key_rows("k", p.kv_heads * p.head_size);
+  const auto v = job.key_rows("v", p.kv_heads * p.value_size),
+             dout = job.rows("dout", p.heads * p.value_size);
   reference::RowSample of_sample;
-  if (job.sample) of_sample = {job.sample->positions[job.sequence], p.max_logit};
+  if (job.sample) of_sample = {job.sample->positions[job.sequence], {}, p.max_logit};
+  if (job.sample && p.is_cross()) of_sample.keys = job.sample->keys[job.sequence];
   const reference::RowSample* const sample = job.sample ? &of_sample : nullptr;
   job.stage("reference");
   reference::AttentionResult right =
@@ -121,18 +139,19 @@ Expected expected_softmax(const SequenceJob& job) {
 
 Expected expected_changed(const SequenceJob& job) {
   const Problem& p = job.problem();
-  const Window visible = p.visible();
+  const Window band = p.band();
   const bool full = p.bias == BiasForm::full, table = p.bias == BiasForm::buckets;
   reference::DynamicMaskShape shape;
-  shape.attention = {job.tokens(), p.heads, p.kv_heads,   p.head_size,
-                     p.value_size, p.scale, visible.left, visible.right};
+  shape.attention = {job.tokens(), p.heads, p.kv_heads, p.head_size,
+                     p.value_size, p.scale, band.left,  band.right};
+  take_mask(p, job.sequence, shape.attention);
   shape.form = static_cast<reference::BiasForm>(p.bias);
   shape.bias_heads = full ? p.heads : p.kv_heads;
   shape.columns = full ? p.pair_columns() : table ? p.buckets : 1;
   shape.sinks = job.all("sink");
   shape.slopes = p.slopes;
   shape.max_distance = p.max_distance;
-  shape.both_ways = visible.right != 0;
+  shape.both_ways = band.right != 0;
   shape.selection = {static_cast<reference::KeepRule>(p.keep), p.top_k, p.block};
   shape.softcap = p.softcap;
   if (job.tokens() == 0) return {};
@@ -184,7 +203,7 @@ Expected expected_of(const SequenceJob& job, const std::vector<std::int64_t>& ed
 }  // namespace
 
 Expected expected_result(const Problem& problem, const PlanRoundings& roundings, const Inputs& inputs) {
-  return expected_of({problem, roundings, inputs, 0, 0, nullptr}, {});
+  return expected_of({problem, roundings, inputs, 0, 0, 0, nullptr}, {});
 }
 
 std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, const StateEdges& edges,
@@ -192,10 +211,11 @@ std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, c
   const Problem& p = plan.scenario.problem;
   const PlanRoundings roundings = count_roundings(plan);
   std::vector<Expected> expected;
-  std::int64_t first = 0;
+  std::int64_t first = 0, first_key = 0;
   for (std::size_t b = 0; b < p.lengths.size(); ++b) {
-    expected.push_back(expected_of({p, roundings, inputs, b, first, progress, sample}, edges[b]));
+    expected.push_back(expected_of({p, roundings, inputs, b, first, first_key, progress, sample}, edges[b]));
     first += p.padded_lengths[b];
+    first_key += p.padded_lengths_of(Side::keys)[b];
   }
   return expected;
 }

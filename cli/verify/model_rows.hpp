@@ -54,7 +54,7 @@ class ModelRows {
   PairRow weigh_row(const RowModel& row, std::int64_t i, std::int64_t h, std::int64_t first,
                     std::int64_t count, float* p, const float* dp, ModelScratch& scratch) const;
 
-  // Of a row of a [S, heads, width] tensor, one head.
+  // Of a row of a [S, heads, width] or [N, heads, width] tensor, one head.
   static const double* row_of(std::span<const double> tensor, std::int64_t i, std::int64_t heads,
                               std::int64_t head, std::int64_t width) {
     return &tensor[as_index((i * heads + head) * width)];
@@ -64,18 +64,13 @@ class ModelRows {
     return {row_of(tensor, first, heads, head, width), count, width, heads * width};
   }
 
-  std::int64_t first_key(std::int64_t i) const {
-    return in.shape.left < 0 ? 0 : std::max<std::int64_t>(0, i - in.shape.left);
-  }
-  std::int64_t end_key(std::int64_t i) const {
-    return in.shape.right < 0 ? in.shape.S : std::min(in.shape.S, i + in.shape.right + 1);
-  }
   std::int64_t group_of(std::int64_t h) const { return h / (in.shape.H / in.shape.G); }
 
   // Query heads of a key head.
   double group() const { return static_cast<double>(in.shape.H) / static_cast<double>(in.shape.G); }
 
   const ModelInputs in;
+  const reference::VisibleKeys visible;
 
  protected:
   // e^2 and f^2, the square of underflow(), N.
@@ -85,11 +80,10 @@ class ModelRows {
 
  private:
   void measure();
-  void cap_row(std::int64_t i, std::int64_t h, std::int64_t first, std::int64_t begin, std::int64_t end,
-               float* p, ModelScratch& scratch) const;
+  void cap_row(std::int64_t begin, std::int64_t end, float* p, ModelScratch& scratch) const;
 
-  std::vector<double> k_mean_square_, k_norm2_;  // [G,D], [G,S]
-  std::vector<float> v_norm2_;                   // [G,S], in its unit
+  std::vector<double> k_mean_square_, k_norm2_;  // [G,D], [G,N]
+  std::vector<float> v_norm2_;                   // [G,N], in its unit
 };
 
 }  // namespace cplab

@@ -9,11 +9,13 @@
 
 namespace cplab {
 
-SampledRows sample_rows(const Plan& plan, std::int64_t wanted, std::uint64_t seed) {
-  const Problem& p = plan.scenario.problem;
+namespace {
+
+SampledRows sample_side(const Plan& plan, Side side, std::int64_t wanted, std::uint64_t seed) {
+  const std::vector<std::int64_t>& lengths = plan.scenario.problem.lengths_of(side);
   SampledRows sample;
   std::vector<std::vector<char>> taken;
-  for (const std::int64_t length : p.lengths) {
+  for (const std::int64_t length : lengths) {
     taken.emplace_back(static_cast<std::size_t>(length), char{0});
     sample.all += length;
   }
@@ -25,13 +27,13 @@ SampledRows sample_rows(const Plan& plan, std::int64_t wanted, std::uint64_t see
   for (std::size_t b = 0; b < taken.size(); ++b) {
     if (taken[b].empty()) continue;
     take(b, 0);
-    take(b, p.lengths[b] - 1);
+    take(b, lengths[b] - 1);
   }
   for (const RankPlan& rank : plan.ranks) {
-    for (const LocalRun& run : local_runs(plan.scenario, rank.replica, rank.position)) {
+    for (const LocalRun& run : local_runs(plan.scenario, rank.replica, rank.position, side)) {
       const auto b = static_cast<std::size_t>(run.sequence);
-      if (run.position >= p.lengths[b]) continue;
-      const std::int64_t tokens = (p.lengths[b] - run.position + run.step - 1) / run.step;
+      if (run.position >= lengths[b]) continue;
+      const std::int64_t tokens = (lengths[b] - run.position + run.step - 1) / run.step;
       take(b, run.position);
       take(b, run.position + (std::min(run.count, tokens) - 1) * run.step);
     }
@@ -43,7 +45,7 @@ SampledRows sample_rows(const Plan& plan, std::int64_t wanted, std::uint64_t see
   };
   std::vector<Token> others;
   for (std::size_t b = 0; b < taken.size(); ++b)
-    for (std::int64_t i = 0; i < p.lengths[b]; ++i)
+    for (std::int64_t i = 0; i < lengths[b]; ++i)
       if (taken[b][static_cast<std::size_t>(i)] == 0) others.push_back({b, i});
   std::mt19937_64 random(seed);
   for (std::size_t n = 0; n < others.size() && sample.count < wanted; ++n) {
@@ -55,6 +57,14 @@ SampledRows sample_rows(const Plan& plan, std::int64_t wanted, std::uint64_t see
     for (std::size_t i = 0; i < of_sequence.size(); ++i)
       if (of_sequence[i] != 0) positions.push_back(static_cast<std::int64_t>(i));
   }
+  return sample;
+}
+
+}  // namespace
+
+SampledRows sample_rows(const Plan& plan, std::int64_t wanted, std::uint64_t seed) {
+  SampledRows sample = sample_side(plan, Side::queries, wanted, seed);
+  if (plan.scenario.problem.is_cross()) sample.keys = sample_side(plan, Side::keys, wanted, seed).positions;
   return sample;
 }
 

@@ -8,9 +8,9 @@
 
 namespace cplab {
 
-// Of every sequence the positions that are compared, ascending.
+// Of every sequence the positions that are compared, ascending; of keys that have tokens of their own apart.
 struct SampledRows {
-  std::vector<std::vector<std::int64_t>> positions;
+  std::vector<std::vector<std::int64_t>> positions, keys;
   std::int64_t count = 0, all = 0;  // over all sequences
 };
 

@@ -70,8 +70,9 @@ template <class Visit>
 void for_each_row(const Problem& p, const ProblemTensor& tensor, std::int64_t row_elements, Visit visit) {
   std::int64_t token = 0;
   if (!tensor.per_token()) return visit(std::int64_t{0}, std::size_t{0}, std::int64_t{-1});
-  for (std::size_t b = 0; b < p.padded_lengths.size(); ++b) {
-    for (std::int64_t position = 0; position < p.padded_lengths[b]; ++position) {
+  const std::vector<std::int64_t>& padded = p.padded_lengths_of(tensor.side());
+  for (std::size_t b = 0; b < padded.size(); ++b) {
+    for (std::int64_t position = 0; position < padded[b]; ++position) {
       visit(token++ * row_elements, b, position);
     }
   }
@@ -86,8 +87,9 @@ std::int64_t row_elements(const Problem& p, const ProblemTensor& tensor) {
 Tensor random_tensor(const Problem& p, std::uint64_t stream, const ProblemTensor& of) {
   Tensor tensor = filled(shape_of(p, of), nan_value);
   const std::int64_t count = row_elements(p, of);
+  const std::vector<std::int64_t>& lengths = p.lengths_of(of.side());
   for_each_row(p, of, count, [&](std::int64_t first, std::size_t b, std::int64_t position) {
-    if (position >= p.lengths[b]) return;
+    if (position >= 0 && position >= lengths[b]) return;
     for (std::int64_t i = first; i < first + count; ++i) {
       const double value = random_value(of.values, hashed(stream ^ hashed(static_cast<std::uint64_t>(i))));
       tensor.values[static_cast<std::size_t>(i)] = rounded(value, dtype_of(of.role, p.dtype));
@@ -117,14 +119,15 @@ void round_values(const Problem& p, const std::string& path, const ProblemTensor
                   const std::vector<std::int64_t>& shape, std::vector<double>& values) {
   const std::int64_t row = row_elements(p, of);
   const DType dtype = dtype_of(of.role, p.dtype);
+  const std::vector<std::int64_t>& lengths = p.lengths_of(of.side());
   for_each_row(p, of, row, [&](std::int64_t first, std::size_t b, std::int64_t position) {
     for (std::int64_t i = first; i < first + row; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const double given = values[at];
       values[at] = rounded(given, dtype);
       const bool positive = of.values == Values::log_factor && values[at] > 0;
-      const bool no_key = of.axes.ends_with('K') && i % p.pair_columns() >= p.lengths[b];
-      if (no_key || position >= p.lengths[b] || (std::isfinite(values[at]) && !positive)) continue;
+      const bool no_key = of.axes.ends_with('K') && i % p.pair_columns() >= p.lengths_of(Side::keys)[b];
+      if (no_key || position >= lengths[b] || (std::isfinite(values[at]) && !positive)) continue;
       std::ostringstream text;
       text << path << ": element " << index_text(at, shape) << " is ";
       if (std::isnan(given)) {
@@ -156,6 +159,8 @@ std::string axes_text(std::string_view axes) {
       text += "keys";
     } else if (axis == 'N') {
       text += "buckets";
+    } else if (axis == 'L' || axis == 'U') {
+      text += axis == 'L' ? "Skv" : "Tkv";
     } else {
       text += axis;
     }
@@ -241,7 +246,9 @@ TokenStrides token_strides(std::string_view axes, std::span<const std::int64_t> 
   for (std::size_t i = axes.size(); i-- > 0; stride *= shape[i]) {
     switch (axes[i]) {
       case 'B': strides.sequence = stride; break;
-      case 'S': strides.position = stride; break;
+      case 'S':
+      case 'L': strides.position = stride; break;
+      case 'U':
       case 'T': strides.token = stride; break;
       case 'H':
       case 'G': strides.head = stride; break;
@@ -289,13 +296,13 @@ Outputs read_outputs(const Problem& p, const std::string& directory) {
 std::vector<double> local_values(const Scenario& scenario, const RankPlan& rank, std::string_view buffer,
                                  Category category, const Tensors& global) {
   const Problem& p = scenario.problem;
-  const std::vector<LocalRow> rows = local_rows(scenario, rank.replica, rank.position);
   std::vector<double> local;
   for (const ProblemTensor& tensor : tensors_of(p, category)) {  // those of one buffer lie side by side
     if (tensor.buffer != buffer) continue;
     const std::vector<double>& values = global[tensor.name].values;
     if (!tensor.per_token()) return values;
     const TokenRow row = token_row(p, tensor);
+    const std::vector<LocalRow> rows = local_rows(scenario, rank.replica, rank.position, tensor.side());
     local.resize(rows.size() * static_cast<std::size_t>(row.heads * row.buffer_width), nan_value);
     for_each_element(p, tensor, rows, [&](std::size_t from, std::size_t at) { local[at] = values[from]; });
   }
@@ -322,7 +329,8 @@ Outputs gather(const Plan& plan, const Executor& executor) {
   for (const ProblemTensor& tensor : tensors)
     outputs.add(tensor.name, filled(shape_of(p, tensor), tensor.padding));
   for (const RankPlan& rank : plan.ranks) {
-    const std::vector<LocalRow> rows = local_rows(plan.scenario, rank.replica, rank.position);
+    const std::vector<LocalRow> queries = local_rows(plan.scenario, rank.replica, rank.position),
+                                keys = local_rows(plan.scenario, rank.replica, rank.position, Side::keys);
     std::string_view buffer;
     std::vector<double> local;
     for (const ProblemTensor& tensor : tensors) {
@@ -335,7 +343,7 @@ Outputs gather(const Plan& plan, const Executor& executor) {
           std::ranges::transform(values, local, values.begin(), std::plus<>());
         continue;
       }
-      for_each_element(p, tensor, rows,
+      for_each_element(p, tensor, tensor.side() == Side::keys ? keys : queries,
                        [&](std::size_t global, std::size_t at) { values[global] = local[at]; });
     }
   }

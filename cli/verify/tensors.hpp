@@ -60,15 +60,18 @@ struct LocalRow {
 // The local rows of the rank at `position` of the group of `replica`. Stated again here, apart from
 // algorithms/placement, so that a mistake there cannot hide itself. unit = P (contiguous, striped) or 2P
 // (zigzag); n_b = ceil(padded_lengths[b] / unit) unit / P. stream: the padded sequences one after the other,
-// P equal pieces, rows behind the last token are its sequence's.
-std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int position);
+// P equal pieces, rows behind the last token are its sequence's. balanced, dynamic: the pieces of the
+// scenario. Keys that every rank holds: all of them.
+std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int position,
+                                 Side side = Side::queries);
 
 // The same rows as runs: `count` of one sequence, `step` positions apart. Their number follows from that of
 // the sequences, not from their lengths: what only counts or looks for edges asks for these.
 struct LocalRun {
   std::int64_t sequence = 0, position = 0, count = 0, step = 1;
 };
-std::vector<LocalRun> local_runs(const Scenario& scenario, int replica, int position);
+std::vector<LocalRun> local_runs(const Scenario& scenario, int replica, int position,
+                                 Side side = Side::queries);
 std::int64_t local_row_count(const Scenario& scenario, int replica, int position);
 
 // Values as the table says (plan/tensors.hpp), of transition matrix with the rows of k made as long as 1,

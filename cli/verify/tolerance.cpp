@@ -43,7 +43,7 @@ class Model : ModelRows {
                               wanted = reference::wanted_runs(sample_, S, block_rows),
                               keys = !backward ? std::vector<RowRun>()
                                      : whole   ? reference::blocks_of(S, S)
-                                               : wanted;
+                                               : wanted_keys();
     const std::int64_t all = H * std::ssize(blocks) + H * std::ssize(wanted) + G * std::ssize(keys);
     std::vector<Scratch> scratch(as_index(reference::worker_count(all)));
     for (Scratch& of_worker : scratch)
@@ -86,20 +86,27 @@ class Model : ModelRows {
   }
 
  private:
-  void make_room(ExpectedError& error, std::int64_t heads, std::int64_t width) const {
-    error.variance.assign(as_index(in.shape.S * heads * width), 0);
+  std::vector<RowRun> wanted_keys() const {
+    if (!sample_ || sample_->keys.empty()) return reference::wanted_runs(sample_, in.shape.N(), block_rows);
+    const reference::RowSample of_keys{sample_->keys, {}, false};
+    return reference::wanted_runs(&of_keys, in.shape.N(), block_rows);
+  }
+
+  void make_room(ExpectedError& error, std::int64_t rows, std::int64_t heads, std::int64_t width) const {
+    error.variance.assign(as_index(rows * heads * width), 0);
     error.terms.assign(error.variance.size(), 0);
   }
 
   void make_room() {
-    make_room(errors_.out, in.shape.H, in.shape.E);
-    make_room(errors_.lse, in.shape.H, 1);
+    const std::int64_t S = in.shape.S, N = in.shape.N();
+    make_room(errors_.out, S, in.shape.H, in.shape.E);
+    make_room(errors_.lse, S, in.shape.H, 1);
     errors_.max_logit.variance.assign(as_index(in.shape.H), 0);
     errors_.max_logit.terms.assign(as_index(in.shape.H), 0);
     if (in.dout.empty()) return;
-    make_room(errors_.dq, in.shape.H, in.shape.D);
-    make_room(errors_.dk, in.shape.G, in.shape.D);
-    make_room(errors_.dv, in.shape.G, in.shape.E);
+    make_room(errors_.dq, S, in.shape.H, in.shape.D);
+    make_room(errors_.dk, N, in.shape.G, in.shape.D);
+    make_room(errors_.dv, N, in.shape.G, in.shape.E);
     errors_.dsink.variance.assign(in.sinks.size(), 0);
     errors_.dsink.terms.assign(in.sinks.size(), 0);
     if (!in.pairs) return;
@@ -125,8 +132,8 @@ class Model : ModelRows {
     Rows<float> gradients{};
     if (backward)
       gradients = scratch.times(Scratch::of_dout, rows_of(in.dout, H, h, E, first, count), 1 / unit_.dp);
-    const std::int64_t end = end_key(first + count - 1);
-    for (std::int64_t key = first_key(first); key < end; key += keys_at_a_time) {
+    const auto [begin, end] = visible.seen_by(first, count);
+    for (std::int64_t key = begin; key < end; key += keys_at_a_time) {
       const std::int64_t keys = std::min(keys_at_a_time, end - key);
       const auto k_rows = rows_of(in.k, G, g, D, key, keys), v_rows = rows_of(in.v, G, g, E, key, keys);
       const Rows<float> p = scratch.room(Scratch::of_p, count, keys),
@@ -215,15 +222,14 @@ class Model : ModelRows {
   // dk, dv (and dbias) of a block of keys, from the queries of all heads of the group that see one of them.
   void of_key_rows(std::int64_t g, std::int64_t key, std::int64_t keys, std::int64_t queries_at_a_time,
                    Scratch& scratch) {
-    const std::int64_t S = in.shape.S, G = in.shape.G, D = in.shape.D, E = in.shape.E;
+    const std::int64_t G = in.shape.G, D = in.shape.D, E = in.shape.E;
     const Rows<float> of_dk = scratch.zeros(Scratch::of_sums, 2 * keys, D),
                       of_dv = scratch.zeros(Scratch::of_more_sums, 2 * keys, E);
     const Rows<float> k_rows =
                           scratch.times(Scratch::of_k, rows_of(in.k, G, g, D, key, keys), in.shape.scale),
                       v_rows = scratch.times(Scratch::of_v, rows_of(in.v, G, g, E, key, keys), 1 / unit_.dp);
-    const std::int64_t begin = in.shape.right < 0 ? 0 : std::max<std::int64_t>(0, key - in.shape.right),
-                       end = in.shape.left < 0 ? S : std::min(S, key + keys + in.shape.left),
-                       per_group = in.shape.H / G;
+    const auto [begin, end] = visible.seeing(key, keys);
+    const std::int64_t per_group = in.shape.H / in.shape.G;
     for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h)
       for (std::int64_t first = begin; first < end; first += queries_at_a_time)
         add_to_keys(h, first, std::min(queries_at_a_time, end - first), key, k_rows, v_rows, of_dk, of_dv,

@@ -81,6 +81,12 @@ Problem small_part(const Problem& p, std::int64_t longest) {
   small.batch = 1;
   small.sequence = tokens;
   small.lengths = small.padded_lengths = {tokens};
+  small.kv_sequence = 0;
+  small.kv_lengths = small.kv_padded_lengths = {};
+  small.only_rectangles = false;
+  small.chunk = small.prefix = 0;
+  small.groups.clear();
+  small.rectangles.clear();
   small.heads = std::min(p.heads / p.kv_heads, most_heads);
   small.kv_heads = 1;
   if (p.window.left > 0) small.window.left = std::max<std::int64_t>(1, scaled(p.window.left));

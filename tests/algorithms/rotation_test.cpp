@@ -23,7 +23,7 @@ struct Ring {
   Rotation at(int place, Travel travel = Travel::needed, Phase phase = Phase::forward) const {
     return {tokens, window(), place, travel, phase};
   }
-  Window window() const { return scenario.problem.visible(); }
+  Window window() const { return scenario.problem.band(); }
   std::vector<int> distances(Travel travel, Phase phase) const {
     const Rotation r = at(0, travel, phase);
     std::vector<int> list;

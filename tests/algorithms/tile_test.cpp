@@ -59,7 +59,7 @@ bool visible(Window w, const PlacedToken& q, const PlacedToken& k) {
 void compare(const Scenario& s) {
   const Placement placement(s.problem, s.parallel, s.placement, 0);
   const int P = static_cast<int>(s.parallel.ranks);
-  const Window w = s.problem.visible();
+  const Window w = s.problem.band();
   // What all ranks together see: asked one after the other, the later ones about what is left.
   for (int k_rank = 0; k_rank < P; ++k_rank) {
     const auto keys = placement.runs(k_rank);
@@ -262,7 +262,7 @@ TEST_CASE("zigzag causal: every rank has m(S+1) live pairs, in one segment a til
   for (int r = 0; r < 8; ++r) {
     double pairs = 0;
     for (int o = 0; o < 8; ++o) {
-      const Tile tile = row_tile(placement.runs(r), placement.runs(o), s.problem.visible());
+      const Tile tile = row_tile(placement.runs(r), placement.runs(o), s.problem.band());
       // One segment is enough also for a rank's own two chunks: chunk 2P-1-c sees all of chunk c and itself
       // causally, and one diagonal through both of them says that.
       REQUIRE(tile.segments.size() == 1);

@@ -279,7 +279,7 @@ TEST_CASE("S3-12: masks are exact, token by token") {
         const VerifyResult result = verify(plan, inputs, {});
         CHECK(result.ok());
         const Tensor& out = (*result.outputs)["out"];
-        const Window w = p.visible();
+        const Window w = p.band();
         std::int64_t first = 0;
         for (std::size_t b = 0; b < p.lengths.size(); first += p.padded_lengths[b++]) {
           for (std::int64_t q = 0; q < p.lengths[b]; ++q) {

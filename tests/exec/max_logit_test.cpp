@@ -35,7 +35,7 @@ std::vector<ScenarioSpec> of_all_algorithms(const ScenarioSpec& spec) {
 std::vector<double> by_brute_force(const Problem& p, const Inputs& inputs) {
   std::vector<double> most(static_cast<std::size_t>(p.heads), -infinity);
   const std::vector<double>&q = inputs["q"].values, &k = inputs["k"].values;
-  const Window visible = p.visible();
+  const Window visible = p.band();
   std::int64_t first = 0;
   for (std::size_t b = 0; b < p.lengths.size(); first += p.padded_lengths[b++]) {
     for (std::int64_t i = 0; i < p.lengths[b]; ++i) {

@@ -23,6 +23,10 @@ struct ScenarioSpec {
   std::int64_t sequence = 32;
   std::vector<std::int64_t> lengths;         // packed if not empty
   std::vector<std::int64_t> padded_lengths;  // default: lengths
+  std::vector<std::int64_t> kv_lengths;      // of keys of their own, packed or of each sequence of the batch
+  std::vector<std::int64_t> kv_padded_lengths;
+  Diagonal align = Diagonal::top_left;
+  bool keys_everywhere = false;
   std::int64_t heads = 4, kv_heads = 2, head_size = 8, value_size = 4;
   double scale = 0;  // default: head_size^-0.5
   bool backward = true;
@@ -49,6 +53,11 @@ inline Scenario scenario(const ScenarioSpec& spec) {
     p.lengths.assign(static_cast<std::size_t>(spec.batch), spec.sequence);
     p.padded_lengths = p.lengths;
   }
+  p.kv_lengths = spec.kv_lengths;
+  p.kv_padded_lengths = spec.kv_padded_lengths.empty() ? spec.kv_lengths : spec.kv_padded_lengths;
+  if (!p.packed && p.is_cross()) p.kv_sequence = spec.kv_lengths.front();
+  p.align = spec.align;
+  s.parallel.keys_everywhere = spec.keys_everywhere;
   p.heads = spec.heads;
   p.kv_heads = spec.kv_heads;
   p.head_size = spec.head_size;

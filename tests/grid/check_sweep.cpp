@@ -31,7 +31,7 @@ struct Total {
 std::string what_varies(const Scenario& s) {
   std::string what = s.algorithm + " " + std::to_string(s.parallel.ranks) + " " + s.placement;
   for (const auto& [key, value] : s.schedule.options) what += " " + key + "=" + to_string(value);
-  const Window window = s.problem.visible();
+  const Window window = s.problem.band();
   what += " " + std::to_string(window.left) + " " + std::to_string(window.right);
   return s.problem.max_logit ? what + " max_logit" : what;
 }
@@ -88,8 +88,8 @@ void check_one(const Scenario& wanted, Total& total) {
               s.placement.c_str());
   for (const auto& [key, value] : s.schedule.options)
     std::printf(" %s=%s", key.c_str(), to_string(value).c_str());
-  std::printf(" window=[%lld,%lld]\n", static_cast<long long>(s.problem.visible().left),
-              static_cast<long long>(s.problem.visible().right));
+  std::printf(" window=[%lld,%lld]\n", static_cast<long long>(s.problem.band().left),
+              static_cast<long long>(s.problem.band().right));
   for (const Finding& f : result.findings) {
     std::printf("  %s rank %d %s %s: %s\n", std::string(name(f.kind)).c_str(), f.rank, f.operation.c_str(),
                 f.buffer.c_str(), f.message.c_str());

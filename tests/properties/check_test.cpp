@@ -8,6 +8,7 @@
 
 #include "algorithms/core/build.hpp"
 #include "tests/scenarios/scenarios_of.hpp"
+#include "tests/scenarios/seen_pairs.hpp"
 
 using namespace cplab;
 
@@ -15,15 +16,10 @@ namespace {
 
 // Of all sequences, by going through them: no segment is involved.
 double visible_pairs(const Problem& p) {
-  const Window w = p.visible();
   double pairs = 0;
-  for (const std::int64_t length : p.lengths) {
-    for (std::int64_t q = 0; q < length; ++q) {
-      const std::int64_t first = w.left < 0 ? 0 : std::max<std::int64_t>(0, q - w.left);
-      const std::int64_t last = w.right < 0 ? length - 1 : std::min(length - 1, q + w.right);
-      pairs += static_cast<double>(std::max<std::int64_t>(0, last - first + 1));
-    }
-  }
+  for (std::size_t b = 0; b < p.lengths.size(); ++b)
+    for (std::int64_t q = 0; q < p.lengths[b]; ++q)
+      for (std::int64_t k = 0; k < p.lengths_of(Side::keys)[b]; ++k) pairs += testing::sees(p, b, q, k);
   return pairs;
 }
 

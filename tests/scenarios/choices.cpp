@@ -318,6 +318,55 @@ Dimension pair_mask_dimension(const Algorithm& algorithm) {
   return d;
 }
 
+namespace {
+
+// Keys of their own, `more` of them than there are queries (half as many if that is 0), in each sequence.
+void take_keys(Scenario& s, std::int64_t more, Diagonal align, bool everywhere) {
+  Problem& p = s.problem;
+  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
+    const std::int64_t keys = more > 0 ? p.lengths[b] + more : p.lengths[b] / 2;
+    p.kv_lengths.push_back(p.packed ? keys : std::max<std::int64_t>(1, keys));
+    p.kv_padded_lengths.push_back(p.kv_lengths.back() + (p.packed ? 2 : 0));
+  }
+  p.kv_sequence = p.packed ? 0 : p.kv_lengths.front();
+  p.align = align;
+  s.parallel.keys_everywhere = everywhere;
+}
+
+// In the first sequence: a group of its first tokens, and the last half of its queries with its first keys.
+void take_rectangles(Problem& p) {
+  const std::int64_t tokens = p.lengths.front(), half = tokens / 2, few = std::min<std::int64_t>(5, half);
+  if (few == 0) return;
+  using enum MaskRectangle::Form;
+  p.groups = {{0, few}};
+  p.rectangles = {{half, tokens, 0, half, causal}, {0, few, half, tokens, inverse_causal}};
+}
+
+}  // namespace
+
+Dimension keys_dimension(const Algorithm& algorithm) {
+  Dimension d{"keys", {{"own", [](Scenario&) {}}}};
+  const auto add = [&](const char* name, std::function<void(Scenario&)> choose) {
+    d.values.push_back({name, std::move(choose)});
+  };
+  if (attention_of(std::string(algorithm.name)) == Attention::linear) return d;
+  add("chunks", [](Scenario& s) { s.problem.chunk = 7; });
+  add("prefix", [](Scenario& s) { s.problem.prefix = 3; });
+  add("rectangles", [](Scenario& s) { take_rectangles(s.problem); });
+  add("rectangles alone", [](Scenario& s) {
+    take_rectangles(s.problem);
+    if (s.problem.rectangles.empty()) return;
+    s.problem.causal = false, s.problem.only_rectangles = true, s.problem.window = {};
+  });
+  if (algorithm.cross) {
+    add("more", [](Scenario& s) { take_keys(s, 5, Diagonal::bottom_right, false); });
+    add("fewer", [](Scenario& s) { take_keys(s, 0, Diagonal::top_left, false); });
+  }
+  if (algorithm.keys_everywhere)
+    add("everywhere", [](Scenario& s) { take_keys(s, 0, Diagonal::bottom_right, true); });
+  return d;
+}
+
 Dimension replica_dimension() {
   const auto interleaved = [](Scenario& s) {
     s.parallel.replicas = 2;

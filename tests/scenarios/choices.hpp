@@ -44,6 +44,8 @@ Dimension transition_dimension(const Algorithm&);
 // Bias and keep mask of algorithms that have dynamic mask attention, "none" being softmax; of others one
 // value that changes nothing. To be chosen before max_logit.
 Dimension pair_mask_dimension(const Algorithm&);
+// What queries see beside mask and window, and keys of their own: "own" is neither.
+Dimension keys_dimension(const Algorithm&);
 Dimension replica_dimension();  // one, two, and two whose ranks lie interleaved; needs the ranks
 
 // The values of a case, applied in the order of the dimensions, resolved (resolve_with_heads). Throws

@@ -19,7 +19,8 @@ std::vector<NamedScenario> scenarios_of(const Algorithm& algorithm, DType dtype)
   for (Dimension& d : std::vector<Dimension>{
            placement_dimension(algorithm), mask_dimension(), heads_dimension({"8:2", "4:4", "2:1", "3:3"}),
            size_dimension({"8", "6/10"}), length_dimension(1), direction_dimension(), replica_dimension(),
-           pair_mask_dimension(algorithm), max_logit_dimension(), transition_dimension(algorithm)})
+           pair_mask_dimension(algorithm), max_logit_dimension(), transition_dimension(algorithm),
+           keys_dimension(algorithm)})
     dimensions.push_back(std::move(d));
   static std::map<std::string, std::vector<Case>> cases;  // the same for every dtype
   std::vector<Case>& own = cases[std::string(algorithm.name)];
