@@ -188,8 +188,8 @@ void Contents::add_table(Site s, const Operation& op, Heads heads, const Runs& t
 // Which queries of a replica the set lacks, or empty.
 std::string Contents::wrong_queries(int replica, std::uint32_t set) {
   std::string text;
-  const std::int64_t rows = tokens_.rows(replica) * model_.plan->scenario.parallel.ranks;
-  tokens_.for_each(tokens_.first_row(replica, 0), rows, [&](const Stretch& t) {
+  const std::int64_t rows = tokens_.rows(replica, Side::queries) * model_.plan->scenario.parallel.ranks;
+  tokens_.for_each(tokens_.first_row(replica, 0, Side::queries), rows, [&](const Stretch& t) {
     if (t.valid == 0 || !text.empty()) return;
     const bool there = std::ranges::any_of(sets_[set], [&](const Sets::Interval& i) {
       return i.begin <= t.token && t.token + t.valid <= i.end;

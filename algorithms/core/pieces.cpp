@@ -19,16 +19,16 @@ constexpr double near_least = 0.02;                    // of a rank's share of p
 constexpr std::size_t most_comparisons = 100'000'000;  // of two chunks
 
 // Rows [begin, begin + count) of a sequence.
-struct Part {
+struct RowsOfSequence {
   std::int64_t sequence = 0, begin = 0, count = 0;
 };
-struct Chunk {
-  std::vector<Part> parts;
+struct CostedChunk {
+  std::vector<RowsOfSequence> parts;
   double pairs = 0;
 };
 
 // Visible pairs of those queries.
-double pairs_of(const Problem& p, const Visible& visible, const Part& part) {
+double pairs_of(const Problem& p, const Visible& visible, const RowsOfSequence& part) {
   const auto b = static_cast<std::size_t>(part.sequence);
   const std::int64_t first = p.first_query_at(b), keys = p.lengths_of(Side::keys)[b];
   const std::int64_t begin = first + part.begin,
@@ -58,14 +58,15 @@ std::int64_t rows_of(const Problem& p, const std::vector<std::size_t>& sequences
 }
 
 // The sequences one after the other in chunks of `size` rows, the last of what is left.
-std::vector<Chunk> cut(const Problem& p, const std::vector<std::size_t>& sequences, std::int64_t size) {
+std::vector<CostedChunk> cut(const Problem& p, const std::vector<std::size_t>& sequences, std::int64_t size) {
   const Visible visible(p);
-  std::vector<Chunk> chunks;
+  std::vector<CostedChunk> chunks;
   std::int64_t room = 0;
   for (const std::size_t b : sequences) {
     for (std::int64_t begin = 0; begin < p.padded_lengths[b];) {
       if (room == 0) chunks.emplace_back(), room = size;
-      const Part part{static_cast<std::int64_t>(b), begin, std::min(room, p.padded_lengths[b] - begin)};
+      const RowsOfSequence part{static_cast<std::int64_t>(b), begin,
+                                std::min(room, p.padded_lengths[b] - begin)};
       chunks.back().parts.push_back(part);
       chunks.back().pairs += pairs_of(p, visible, part);
       begin += part.count, room -= part.count;
@@ -75,9 +76,9 @@ std::vector<Chunk> cut(const Problem& p, const std::vector<std::size_t>& sequenc
 }
 
 // Which chunks each rank has, and their pairs together.
-class Shares {
+class ChunkShares {
  public:
-  Shares(const std::vector<Chunk>& chunks, std::int64_t ranks)
+  ChunkShares(const std::vector<CostedChunk>& chunks, std::int64_t ranks)
       : chunks_(chunks), of_(static_cast<std::size_t>(ranks)), pairs_(static_cast<std::size_t>(ranks), 0) {}
 
   // Most pairs first, each to the rank with least that has room (Graham's LPT rule with equal counts). Chunks
@@ -130,7 +131,7 @@ class Shares {
     return true;
   }
 
-  const std::vector<Chunk>& chunks_;
+  const std::vector<CostedChunk>& chunks_;
   std::vector<std::vector<std::size_t>> of_;
   std::vector<double> pairs_;
 };
@@ -152,9 +153,9 @@ void in_order(std::vector<Parallel::Piece>& pieces) {
 }
 
 // Ranks [first, first + size) of a group, by how much of their share they have.
-class Groups {
+class RankGroups {
  public:
-  Groups(std::int64_t ranks, double pairs, double rows)
+  RankGroups(std::int64_t ranks, double pairs, double rows)
       : held_(static_cast<std::size_t>(ranks), {0, 0}), pairs_(pairs), rows_(rows) {}
 
   // The first rank of the least full group of that size, which then holds so much more.
@@ -238,13 +239,13 @@ std::vector<Parallel::Piece> balanced_pieces(const Problem& p, const Parallel& p
     const std::vector<std::size_t> sequences = sequences_of(p, parallel, replica);
     const std::int64_t wanted = parallel.ranks * chunks_of_a_rank, rows = rows_of(p, sequences);
     const std::int64_t size = chunk > 0 ? chunk : std::max<std::int64_t>(1, (rows + wanted - 1) / wanted);
-    const std::vector<Chunk> chunks = cut(p, sequences, size);
-    Shares shares(chunks, parallel.ranks);
+    const std::vector<CostedChunk> chunks = cut(p, sequences, size);
+    ChunkShares shares(chunks, parallel.ranks);
     shares.deal();
     shares.level();
     for (std::size_t rank = 0; rank < shares.of().size(); ++rank)
       for (const std::size_t i : shares.of()[rank])
-        for (const Part& part : chunks[i].parts)
+        for (const RowsOfSequence& part : chunks[i].parts)
           pieces.push_back({static_cast<int>(rank), part.sequence, part.begin, part.count});
   }
   in_order(pieces);
@@ -266,7 +267,7 @@ std::vector<Parallel::Piece> dynamic_pieces(const Problem& p, const Parallel& pa
     const double share = static_cast<double>(rows) / static_cast<double>(P),
                  share_of_pairs = all_pairs / static_cast<double>(P);
     const auto given = static_cast<double>(parallel.tokens_per_rank);
-    Groups groups(P, share_of_pairs, share);
+    RankGroups groups(P, share_of_pairs, share);
     for (const std::size_t b : sequences) {
       const std::int64_t padded = p.padded_lengths[b];
       const std::int64_t size =

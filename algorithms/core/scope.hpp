@@ -18,6 +18,8 @@ class Scope {
   // the queries that read them; where keys are of the queries' tokens, the same. Nominal buffers get that
   // layout.
   Scope(Builder&, const Team&, const Distribution& tokens, const Distribution& key_tokens, Layout);
+  Scope(Builder& builder, const Team& members, const Distribution& of_both, Layout buffers)
+      : Scope(builder, members, of_both, of_both, buffers) {}
 
   Builder& b;
   const Team& team;

@@ -29,7 +29,7 @@ void build_inner_level(Builder& b) {
   for (const int position : inner.positions) of_members.members.push_back(whole.tokens[position]);
   const Distribution& tokens = b.shared().kept(of_members);
   const Distribution all = split_heads(tokens);
-  const Scope inside(b, self, {{all[inner.place]}}, {{all[inner.place]}}, Layout::heads_first);
+  const Scope inside(b, self, {{all[inner.place]}}, Layout::heads_first);
   RingAttention ring(inside, ring_options(b.scenario().schedule));
   Trade trade(whole, inner, tokens, tokens, inside, ring, trade_options(b.scenario().schedule));
   run_whole(whole, trade);

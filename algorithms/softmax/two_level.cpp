@@ -75,8 +75,7 @@ void build_two_level(Builder& b, InnerOrder order, bool one_by_one) {
   const HeadRange heads = b.shared().split_heads(tokens)[inner.place].heads;
   const Distribution& of_rings =
       b.shared().made("joined by teams", whole.tokens, [&] { return joined(whole.tokens, teams); });
-  const Distribution& inside_tokens = b.shared().kept(with_heads(of_rings, heads));
-  const Scope inside(b, outer, inside_tokens, inside_tokens,
+  const Scope inside(b, outer, with_heads(of_rings, heads),
                      A == 1 ? Layout::rows_first : Layout::heads_first);
   RingAttention ring(inside, ring_options(schedule));
   TradeOptions options = trade_options(schedule);
