@@ -165,7 +165,7 @@ TEST_CASE("a sample's rows of the reference and of the tolerances are those of a
   for (const std::int64_t left : {-1, 70}) {
     CAPTURE(left);
     const reference::AttentionShape shape{S, H, G, D, E, 0.2, left, 0};
-    const reference::RowSample sample{rows, true};
+    const reference::RowSample sample{rows, {}, true};
     const auto all = reference::dense_attention(shape, q, k, v, dout);
     const auto some = reference::dense_attention(shape, q, k, v, dout, {}, &sample);
     const auto forward = reference::dense_attention(shape, q, k, v, {}, {}, &sample);
