@@ -162,3 +162,24 @@ TEST_CASE("closed form, helix: results trade heads in two rounds") {
                {(P - 1) * n * H * (2 * D + 2 * E + 8 + 4 * D), 5 * hops, 2 * hops});
   }
 }
+
+// A cache of keys, cut over the ranks, and one new token, which rank 0 holds: it alone sends queries, on the
+// tree to all others, and gets results back.
+TEST_CASE("closed form, decode: one query goes out and one result comes back") {
+  for (const int P : {1, 2, 3, 8}) {
+    Shape shape{.ranks = P, .placement = "contiguous", .lengths = {1}, .heads = H, .kv_heads = G};
+    shape.head_size = D, shape.value_size = E, shape.backward = false;
+    Scenario s = testing::without_algorithm(shape);
+    s.algorithm = "tree";
+    s.problem.kv_lengths = s.problem.kv_padded_lengths = {n * P};
+    s.problem.align = Diagonal::bottom_right;
+    const CheckResult result = check(build_plan(resolve(s)));
+    INFO(hand::text(result));
+    REQUIRE(result.ok());
+    std::int64_t bytes = 0;
+    for (const double sent : result.sent_bytes) bytes += static_cast<std::int64_t>(sent);
+    CHECK(bytes == (P - 1) * H * (2 * D + 4 * E + 4));
+    CHECK(result.messages == 3 * (P - 1));
+    CHECK(result.rounds == 2 * hops_of_tree(P));
+  }
+}
