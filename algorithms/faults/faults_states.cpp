@@ -97,6 +97,7 @@ void local_rank_as_global(Plan& plan) {
   for (RankPlan& rank : plan.ranks) {
     for (Operation& op : rank.operations) {
       const std::vector<int>& members = plan.groups[op.group].ranks;
+      if (!std::ranges::is_sorted(members)) continue;  // a group in another order of the same ranks
       std::vector<Part> list(rank.parts_of(op).begin(), rank.parts_of(op).end());
       bool here = false;
       for (Part& part : list) {
