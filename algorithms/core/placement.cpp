@@ -31,7 +31,7 @@ void Placement::lay_sequences(std::span<const Sequence> sequences, const Paralle
   const bool striped = placement == "striped";
   const std::int64_t unit = zigzag ? 2 * P : P;
   std::vector<std::int64_t> held(static_cast<std::size_t>(P), 0);  // rows of each rank so far
-  std::int64_t last = -1, behind = 0;
+  std::int64_t last = -1, behind = 0, first_at = 0;
   for (const Sequence& s : sequences) {
     if (s.padded == 0) continue;
     const auto add = [&](std::int64_t p, std::int64_t rows, std::int64_t position, std::int64_t stride) {
@@ -42,7 +42,7 @@ void Placement::lay_sequences(std::span<const Sequence> sequences, const Paralle
                                                     std::min(rows, tokens), s.first_at + position, stride});
       row += rows;
     };
-    last = static_cast<std::int64_t>(s.number), behind = s.padded;
+    last = static_cast<std::int64_t>(s.number), behind = s.padded, first_at = s.first_at;
     if (hybrid && parallel.homes[s.number] >= 0) {
       add(parallel.homes[s.number], s.padded, 0, 1);
       continue;
@@ -62,7 +62,7 @@ void Placement::lay_sequences(std::span<const Sequence> sequences, const Paralle
     }
   }
   rows_ = *std::max_element(held.begin(), held.end());
-  fill_up(held, last, behind);
+  fill_up(held, last, first_at + behind);
 }
 
 // Rows of a rank behind those that are held count as padding of the last sequence, from position `behind` on.
@@ -95,7 +95,8 @@ void Placement::lay_stream(std::span<const Sequence> sequences, std::int64_t P) 
     }
   }
   if (!sequences.empty())
-    fill_up(held, static_cast<std::int64_t>(sequences.back().number), sequences.back().padded);
+    fill_up(held, static_cast<std::int64_t>(sequences.back().number),
+            sequences.back().first_at + sequences.back().padded);
 }
 
 void Placement::lay_pieces(std::span<const Sequence> sequences, const Parallel& parallel) {

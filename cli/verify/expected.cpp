@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -112,6 +113,22 @@ void take_mask(const Problem& p, std::size_t sequence, reference::AttentionShape
         {r.q_begin, r.q_end, r.k_begin, r.k_end, static_cast<reference::Rectangle::Form>(r.form)});
 }
 
+// Keys that no query sees: their gradients are 0, to the bit.
+Expected without_queries(const reference::AttentionShape& shape) {
+  const auto zeros = [&](std::int64_t heads, std::int64_t rows, std::int64_t width) {
+    return std::vector<double>(static_cast<std::size_t>(heads * rows * width), 0);
+  };
+  reference::AttentionResult right;
+  ExpectedErrors exact;
+  right.max_logit.assign(static_cast<std::size_t>(shape.H), -std::numeric_limits<double>::infinity());
+  right.dk = zeros(shape.G, shape.N(), shape.D);
+  right.dv = zeros(shape.G, shape.N(), shape.E);
+  exact.max_logit.variance = exact.max_logit.terms = zeros(shape.H, 1, 1);
+  exact.dk.variance = exact.dk.terms = right.dk;
+  exact.dv.variance = exact.dv.terms = right.dv;
+  return by_name(std::move(right), std::move(exact));
+}
+
 Expected expected_softmax(const SequenceJob& job) {
   const Problem& p = job.problem();
   const Window band = p.band();
@@ -120,7 +137,7 @@ Expected expected_softmax(const SequenceJob& job) {
   shape.keys = job.keys();
   shape.first_at = p.first_query_at(job.sequence);
   take_mask(p, job.sequence, shape);
-  if (shape.S == 0 && shape.keys == 0) return {};
+  if (shape.S == 0) return shape.keys == 0 ? Expected() : without_queries(shape);
   const auto q = job.rows("q", p.heads * p.head_size), k = job.key_rows("k", p.kv_heads * p.head_size);
   const auto v = job.key_rows("v", p.kv_heads * p.value_size),
              dout = job.rows("dout", p.heads * p.value_size);
