@@ -23,7 +23,7 @@ double weight(const Problem& p, const Inputs& inputs, double lse, std::int64_t i
     z += p.scale * inputs["q"].values[static_cast<std::size_t>((i * p.heads + h) * D + d)] *
          inputs["k"].values[static_cast<std::size_t>((j * p.kv_heads + g) * D + d)];
   if (p.bias == BiasForm::alibi)
-    z -= std::ldexp(0.5, static_cast<int>(-h)) * static_cast<double>(std::abs(i - j));
+    z -= p.slopes[static_cast<std::size_t>(h)] * static_cast<double>(std::abs(i - j));
   if (p.softcap > 0) z = p.softcap * std::tanh(z / p.softcap);
   return std::exp(z - lse);
 }
