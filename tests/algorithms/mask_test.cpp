@@ -115,7 +115,7 @@ void draw_lengths(Random& random, Problem& p) {
 }
 
 // Adds it, unless it overlaps what is there or leaves its sequence.
-void add(Problem& p, const MaskRectangle& r) {
+void add_rectangle(Problem& p, const MaskRectangle& r) {
   p.rectangles.push_back(r);
   try {
     require_sizes(p, {});
@@ -135,7 +135,7 @@ void draw_mask(Random& random, Problem& p) {
   using enum MaskRectangle::Form;
   for (std::int64_t n = draw(random, 0, 6); n > 0; --n) {
     const std::int64_t q = draw(random, 0, queries - 1), k = draw(random, 0, keys - 1);
-    add(p, {q, q + draw(random, 1, 14), k, k + draw(random, 1, 14),
+    add_rectangle(p, {q, q + draw(random, 1, 14), k, k + draw(random, 1, 14),
             std::vector{full, causal, inverse_causal}[static_cast<std::size_t>(draw(random, 0, 2))]});
   }
   for (std::int64_t n = draw(random, 0, 3); n > 0 && !p.is_cross(); --n) {

@@ -79,7 +79,7 @@ TEST_CASE("route: a ring hands on from visit to visit, and mirrored goes back to
 
 // Six members in rows of three. 1 hands on to 2 and, to the next row, to 3, which stands before 4 in the list
 // and hands on to it. Without visit 1 its rows come from the owner.
-TEST_CASE("route: on a grid, a tree; what is left out hands its source on") {
+TEST_CASE("route: on a grid, a tree, what is left out hands its source on") {
   const Route tree(6, 3,
                    {{.home = true},
                     {.shift = 1, .source = 0, .beside = 0},
@@ -177,7 +177,7 @@ TEST_CASE("closed form, decode: one query goes out and one result comes back") {
     INFO(hand::text(result));
     REQUIRE(result.ok());
     std::int64_t bytes = 0;
-    for (const double sent : result.sent_bytes) bytes += static_cast<std::int64_t>(sent);
+    for (const std::int64_t sent : result.sent_bytes) bytes += sent;
     CHECK(bytes == (P - 1) * H * (2 * D + 4 * E + 4));
     CHECK(result.messages == 3 * (P - 1));
     CHECK(result.rounds == 2 * hops_of_tree(P));

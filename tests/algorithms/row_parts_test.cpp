@@ -77,7 +77,7 @@ TEST_CASE("a tile of some keys has them all, and of the queries the runs that se
   // padding.
   const std::vector<TokenRun> q{{0, 0, 4, 4, 0, 1, 1}, {0, 4, 4, 4, 12, 1, 1}};
   const std::vector<TokenRun> k{{0, 0, 5, 4, 4, 1, 1}};
-  const Tile tile = row_tile(q, k, {-1, 0}, Take::keys);
+  const Tile tile = row_tile(q, k, Window{-1, 0}, Take::keys);
   CHECK(tile.k_rows == Rows::range(0, 5));
   CHECK(tile.q_rows == Rows::range(4, 4));
   CHECK(tile.segments == std::vector<Segment>{{0, 4, 0, 4, 0, -1, -1}});
