@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <iosfwd>

@@ -204,7 +204,8 @@ function(divide_into_units out)
   set(${out} "${numbers}" PARENT_SCOPE)
 endfunction()
 
-# Divides the sources of every target of a folder, and of those below it, that is built in units.
+# Divides the sources of every target of a folder, and of those below it, that is built in units; these then take the
+# precompiled headers of a target that is named after the folder, if one is, and they have none.
 function(use_units folder)
   get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target ${targets})
@@ -233,10 +234,16 @@ function(use_units folder)
         endif()
       endforeach()
       set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+      get_target_property(own ${target} PRECOMPILE_HEADERS)
+      get_target_property(from ${target} PRECOMPILE_HEADERS_REUSE_FROM)
+      # A module is position-independent code, for which headers would have to be compiled apart.
+      if(ARGC EQUAL 2 AND NOT own AND NOT from AND NOT type STREQUAL "MODULE_LIBRARY")
+        target_precompile_headers(${target} REUSE_FROM ${ARGV1})
+      endif()
     endif()
   endforeach()
   get_property(below DIRECTORY "${folder}" PROPERTY SUBDIRECTORIES)
   foreach(each ${below})
-    use_units("${each}")
+    use_units("${each}" ${ARGN})
   endforeach()
 endfunction()
