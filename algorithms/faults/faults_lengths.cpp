@@ -157,6 +157,7 @@ void window_one_shift(Plan& plan) {
   const Window visible = p.band();
   const bool changed = change_calls(plan, [&](const TileChunk& c) -> std::optional<Call> {
     const std::int64_t chunks = (c.keys.end - c.keys.begin) / c.queries.rows;
+    if (chunks == 0) return {};  // a run of a packed row that is longer than its sequence is no chunk of it
     const std::int64_t longest =
         (*std::ranges::max_element(p.padded_lengths) + chunks - 1) / chunks;  // rows of its chunks
     const std::int64_t E = (c.queries.position / c.queries.rows + 1) * longest;

@@ -52,7 +52,8 @@ void stale_kv(Plan& plan) {
 
 void unordered_exchange(Plan& plan) {
   bool everywhere = true;
-  std::map<std::uint16_t, std::set<int>> of_group;  // by group, the ranks that send and receive in it
+  // By group and step, the ranks that send and receive in it: where one does not, no circle of them waits.
+  std::map<std::pair<std::uint16_t, std::uint32_t>, std::set<int>> of_step;
   for (RankPlan& rank : plan.ranks) {
     bool found = false;
     for (std::size_t i = 0; i < rank.operations.size(); ++i) {
@@ -67,12 +68,12 @@ void unordered_exchange(Plan& plan) {
       rank.operations[i + 1].bytes = 0;
       ++i;
       found = true;
-      of_group[op.group].insert(rank.rank);
+      of_step[{op.group, op.step}].insert(rank.rank);
     }
     everywhere &= found;
     derive_edges(rank);
   }
-  for (const auto& [group, ranks] : of_group) everywhere &= ranks.size() == plan.groups[group].ranks.size();
+  for (const auto& [at, ranks] : of_step) everywhere &= ranks.size() == plan.groups[at.first].ranks.size();
   if (!everywhere) no_place("unordered-exchange", "a ring in which every rank sends and receives");
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "algorithms/core/options.hpp"
+#include "algorithms/core/pieces.hpp"
 
 namespace cplab {
 
@@ -149,7 +150,8 @@ void HeadGather::drain() {
   pending_.reset();
 }
 
-std::vector<std::vector<TokenRun>> query_chunks(const Holding& holding) {
+std::vector<std::vector<TokenRun>> query_chunks(const Holding& holding, std::string_view placement) {
+  if (in_pieces(placement)) return {holding.runs};
   std::vector<std::vector<TokenRun>> chunks;
   std::size_t of_sequence = 0;
   for (std::size_t i = 0; i < holding.runs.size(); ++i) {

@@ -79,7 +79,8 @@ class HeadGather {
 };
 
 // A member's queries in chunks that see their keys apart from one another: the first runs of all sequences,
-// then the second ones, and so on.
-std::vector<std::vector<TokenRun>> query_chunks(const Holding&);
+// then the second ones, and so on. Where pieces say what a member holds its chunks are many and small: they
+// are one.
+std::vector<std::vector<TokenRun>> query_chunks(const Holding&, std::string_view placement);
 
 }  // namespace cplab

@@ -64,7 +64,9 @@ void read_rectangles(const Table& table, Problem& p) {
     for (const TomlValue& each : all.items) p.rectangles.push_back(rectangle_of(table, each));
   }
   if (p.only_rectangles && p.prefix == 0 && p.groups.empty() && p.rectangles.empty())
-    table.fail("mask", "\"none\" leaves no pair; legal with mask_rectangles, groups or prefix beside it");
+    table.fail("mask",
+               "\"none\" leaves no pair; did you mean \"full\"? Legal with mask_rectangles, groups or prefix "
+               "beside it");
   if (p.only_rectangles && (p.chunk > 0 || !(p.window == Window{})))
     table.fail("mask",
                "\"none\" has no pairs that a window or chunks could take away; leave window and chunk out");

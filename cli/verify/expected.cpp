@@ -47,7 +47,7 @@ Expected by_name(reference::DynamicMaskResult right, ExpectedErrors errors, std:
   std::vector<double> dbias = std::move(right.dbias);
   ExpectedError of_dbias = std::move(errors.dbias);
   Expected expected = by_name(std::move(right.attention), std::move(errors));
-  expected[std::string(of_bias)] = {std::move(dbias), std::move(of_dbias)};
+  expected[of_bias] = {std::move(dbias), std::move(of_dbias)};
   return expected;
 }
 

@@ -135,8 +135,9 @@ void draw_mask(Random& random, Problem& p) {
   using enum MaskRectangle::Form;
   for (std::int64_t n = draw(random, 0, 6); n > 0; --n) {
     const std::int64_t q = draw(random, 0, queries - 1), k = draw(random, 0, keys - 1);
-    add_rectangle(p, {q, q + draw(random, 1, 14), k, k + draw(random, 1, 14),
-            std::vector{full, causal, inverse_causal}[static_cast<std::size_t>(draw(random, 0, 2))]});
+    add_rectangle(p,
+                  {q, q + draw(random, 1, 14), k, k + draw(random, 1, 14),
+                   std::vector{full, causal, inverse_causal}[static_cast<std::size_t>(draw(random, 0, 2))]});
   }
   for (std::int64_t n = draw(random, 0, 3); n > 0 && !p.is_cross(); --n) {
     const std::int64_t begin = draw(random, 0, queries - 1);
@@ -262,7 +263,7 @@ TEST_CASE("closed forms: prefix, a group, chunks") {
 
 // Chunks of 32 of a causal sequence, two documents: a rank's pairs differ by less than a chunk's from its
 // share.
-TEST_CASE("balanced: equal rows, and pairs level to 2 %; dynamic: groups by length") {
+TEST_CASE("balanced: equal rows, and pairs level to 2 %, dynamic: groups by length") {
   Scenario s;
   Problem& p = s.problem;
   p.heads = p.kv_heads = 1, p.head_size = p.value_size = 8, p.scale = 1, p.packed = true,

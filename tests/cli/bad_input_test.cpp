@@ -70,7 +70,7 @@ const std::vector<Bad>& bad_lines() {
       {5, "attention = \"linear\"", 5, "problem.attention", "softmax"},
       {5, "attention = \"dynamic\"", 5, "problem.attention", "softmax"},
       {8, "mask = \"full\"\nformat = \"bhsd\"", 9, "problem.format", "\"bshd\", \"sbhd\", \"thd\""},
-      {8, "mask = \"none\"", 8, "problem.mask", "legal with mask_rectangles, groups or prefix"},
+      {8, "mask = \"none\"", 8, "problem.mask", "Legal with mask_rectangles, groups or prefix"},
       {8, "mask = \"none\"\nprefix = 3\nwindow = [3, 0]", 8, "problem.mask", "leave window and chunk out"},
       {8, "mask = \"full\"\nchunk = -1", 9, "problem.chunk", "from 0 to"},
       {8, "mask = \"full\"\ngroups = [[3, 3]]", 9, "problem.groups", "its first token below its end"},

@@ -99,7 +99,7 @@ TEST_CASE("list as JSON") {
       check_keys(option, {"key", "legal", "default", "help"});
   }
   CHECK(has_ring);
-  CHECK(result_of({"list", "placements"}).at("placements").size() == 5);
+  CHECK(result_of({"list", "placements"}).at("placements").size() == 7);
   const json hardware = result_of({"list", "hardware"});
   CHECK(hardware.at("hardware").size() >= 3);
   const json published = result_of({"list", "published"});

@@ -37,7 +37,7 @@ std::vector<ScenarioSpec> problems() {
   return {dense, few_keys, packed};
 }
 
-TEST_CASE("keys of their own: full, causal from either corner, windows; every placement, 1 to 4 ranks") {
+TEST_CASE("keys of their own: full, causal from either corner, windows, every placement, 1 to 4 ranks") {
   struct Mask {
     bool causal;
     Window window;

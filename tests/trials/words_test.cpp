@@ -33,8 +33,6 @@ std::vector<std::string> lines_of(const std::string& text) {
 // Words of what is no key of a scenario, and what is said of them: a part of the hint, or "" for none.
 const std::vector<std::pair<std::string, std::string>>& foreign_keys() {
   static const std::vector<std::pair<std::string, std::string>> words{
-      {"sink", "not in this version"},
-      {"s_aux", "not in this version"},
       {"dropout", "there is no dropout"},
       {"attn_dropout", "there is no dropout"},
       {"layers", "one attention call"},
@@ -50,12 +48,12 @@ const std::vector<std::pair<std::string, std::string>>& foreign_keys() {
       {"q_offset", "positions begin at 0"},
       {"position_ids", "positions begin at 0"},
       {"kv_cache", "kv_sequence"},
-      {"alibi_slopes", "bias = \"alibi\""},
-      {"s_aux", "sink = \"head\""},
+      {"alibi_slopes", "did you mean slopes, of problem.bias = \"alibi\""},
+      {"s_aux", "did you mean sink = \"head\""},
       {"sink_tokens", "not in this version"},
-      {"relative_attention_num_buckets", "problem.buckets"},
-      {"attn_bias", "bias = \"full\""},
-      {"logit_cap", "problem.softcap"},
+      {"relative_attention_num_buckets", "did you mean \"buckets\""},
+      {"attn_bias", "did you mean bias = \"full\""},
+      {"logit_cap", "did you mean \"softcap\""},
       {"kv_lora_rank", "head_size = 192"},
       {"prefix_lm", "did you mean \"prefix\""},
       {"q_ranges", "mask_rectangles"},
@@ -162,8 +160,10 @@ TEST_CASE("list prints the rule of a default that depends on the scenario, as te
                  "inner_ranks,\"the most, up to 8, that divide ranks and heads\""));
 }
 
-TEST_CASE("all algorithms that take zigzag take it by default") {
+// Of few queries, for which tree and helix are, no rank has a pair of chunks.
+TEST_CASE("all algorithms that take zigzag take it by default, but for those of decoding") {
   for (const cplab::Algorithm& algorithm : cplab::algorithms()) {
+    if (algorithm.name == "tree" || algorithm.name == "helix") continue;
     CAPTURE(algorithm.name);
     const auto& legal = algorithm.placements;
     if (std::find(legal.begin(), legal.end(), "zigzag") != legal.end()) CHECK(legal.front() == "zigzag");
@@ -185,11 +185,10 @@ TEST_CASE("foreign values, options, commands and files are met by what is meant 
       {{"check", "ring-small", "--set", "parallel.algorithm=megatron"}, "p2p is \"ring\""},
       {{"check", "ring-small", "--set", "parallel.algorithm=transformer-engine"}, "p2p is \"ring\""},
       {{"check", "ring-small", "--set", "parallel.algorithm=flash"}, "it is a kernel"},
-      {{"check", "ring-small", "--set", "parallel.algorithm=tree_attention"}, "not in this version"},
       {{"check", "ring-small", "--set", "parallel.algorithm=quux"}, ""},
       {{"check", "ring-small", "--set", "parallel.placement=spiral"}, ""},
-      {{"check", "ring-small", "--set", "problem.sink=learnable"}, "\"head\""},
-      {{"check", "ring-small", "--set", "problem.bias=t5"}, "\"buckets\""},
+      {{"check", "ring-small", "--set", "problem.sink=learnable"}, "did you mean \"head\""},
+      {{"check", "ring-small", "--set", "problem.bias=t5"}, "did you mean \"buckets\""},
       {{"check", "ring-small", "--set", "problem.mask=purple"}, ""},
       {{"check", "ring-small", "--set", "problem.softmax=flash"}, ""},
       {{"check", "ring-small", "--set", "parallel.algorithm=all_gather", "--set", "schedule.kv_slots=3"},
