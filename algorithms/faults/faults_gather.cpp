@@ -109,6 +109,10 @@ void reorder_by_valid_offsets(Plan& plan) {
   const Scenario& s = plan.scenario;
   Problem without_padding = s.problem;
   without_padding.padded_lengths = s.problem.lengths;
+  // A stream is the packed row cut in pieces: padding is a part of it, and reordering by lengths would move
+  // tokens from rank to rank.
+  if (s.placement == "stream")
+    no_place("reorder-by-valid-offsets", "a placement that cuts each sequence, not the packed row");
   bool found = false;
   for (RankPlan& rank : plan.ranks) {
     const Placement right(s.problem, s.parallel, s.placement, rank.replica);
