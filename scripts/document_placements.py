@@ -2,6 +2,7 @@
 """Packed batches of documents on 64 simulated H100, under each placement: imbalance, bytes, time, memory.
 
     scripts/document_placements.py CPLAB [--ranks 64] [--tokens 1048576] [--batches 3] [--seed 1] [--csv FILE]
+    scripts/document_placements.py CPLAB --measured RECORD [--hardware h200x2]
     scripts/document_placements.py --self-check
 
 Documents are drawn one after the other until a batch has so many tokens (the last one is cut there), from three
@@ -9,6 +10,7 @@ distributions of lengths, in tokens, at least 128:
   log-normal   median 4096, sigma 1.2, at most 256K
   pareto       least 2048, tail exponent 1.1, at most 1M
   mixed        4K and 128K, with equally many tokens in each
+With a record of runs on GPUs the batch of that record is predicted, beside the median of what was measured.
 A row is the mean over the batches: imbalance is the longest time that a rank computes over the mean of all; sent is
 what all ranks send, peak the largest live peak of a rank. 32 query heads, 8 key heads of 128, bf16, causal, forward and
 backward.
@@ -55,11 +57,11 @@ def batch(draw, tokens, rng):
     return lengths
 
 
-def simulate(cplab, lengths, ranks, algorithm, placement, options):
+def simulate(cplab, lengths, ranks, algorithm, placement, options, hardware="h100x64"):
     sets = ["problem.lengths=[" + ",".join(map(str, lengths)) + "]", "problem.heads=32", "problem.kv_heads=8",
             "problem.head_size=128", "problem.dtype=bf16", "problem.mask=causal", f"parallel.ranks={ranks}",
             f"parallel.algorithm={algorithm}", f"parallel.placement={placement}", *options]
-    command = [cplab, "simulate", "-", "--hardware", "h100x64", "--json", "-", "--quiet"]
+    command = [cplab, "simulate", "-", "--hardware", hardware, "--json", "-", "--quiet"]
     for each in sets:
         command += ["--set", each]
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -85,6 +87,23 @@ def row_of(name, way, results):
         mean(lambda r: r["peak_bytes"]) / 2**30), strict=True))
 
 
+def beside_measured(cplab, path, hardware):
+    """Per placement: predicted with its band, and the median over rounds of what a record measured."""
+    with open(path, encoding="utf-8") as file:
+        runs = [json.loads(line) for line in file]
+    lengths = runs[0]["scenario"]["problem"]["lengths"]
+    print("| placement | algorithm | measured_ms | predicted_ms | low_ms | high_ms | error |")
+    print("|" + " --- |" * 7)
+    for label, algorithm, placement, options in WAYS:
+        times = [run["time_s"] for run in runs if run["scenario"]["parallel"]["placement"] == placement]
+        ranks = runs[0]["scenario"]["parallel"]["ranks"]
+        said = simulate(cplab, lengths, ranks, algorithm, placement, options, hardware)
+        measured = statistics.median(times)
+        figures = (measured, said["time_s"], said["low_s"], said["high_s"])
+        print(f"| {label} | {algorithm} | " + " | ".join(f"{1e3 * each:.2f}" for each in figures) +
+              f" | {100 * (said['time_s'] / measured - 1):+.1f} % |")
+
+
 def line_of(row):
     return "| " + " | ".join(value if isinstance(value, str) else f"{value:.2f}" for value in row.values()) + " |"
 
@@ -108,12 +127,16 @@ def main():
     parser.add_argument("--batches", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--csv")
+    parser.add_argument("--measured")
+    parser.add_argument("--hardware", default="h200x2")
     parser.add_argument("--self-check", action="store_true")
     arguments = parser.parse_args()
     if arguments.self_check:
         return self_check()
     if not arguments.cplab:
         parser.error("CPLAB is missing")
+    if arguments.measured:
+        return beside_measured(arguments.cplab, arguments.measured, arguments.hardware)
     rows = []
     print("| " + " | ".join(COLUMNS) + " |")
     print("|" + " --- |" * len(COLUMNS))
