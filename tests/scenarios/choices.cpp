@@ -290,7 +290,7 @@ Dimension pair_mask_dimension(const Algorithm& algorithm) {
   };
   add_softmax("sink", BiasForm::none, 0, true);
   add_softmax("softcap", BiasForm::none, 2, false);
-  add_softmax("alibi, softcap, sink", BiasForm::alibi, 3, true);
+  add_softmax("alibi, softcap, sink", BiasForm::alibi, 30, true);
   add_softmax("buckets, sink", BiasForm::buckets, 0, true);
   add_softmax("softmax keys", BiasForm::keys, 0, true);
   add_softmax("softmax full", BiasForm::full, 0, false);
