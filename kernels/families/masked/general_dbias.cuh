@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(general_threads)
 // Of a table. One thread block per work tile of queries and query head (y), which sums in shared memory
 // before it adds to what others sum: in an order that differs from run to run.
 template <class T>
-__global__ void __launch_bounds__(general_threads)
+__global__ void __launch_bounds__(general_threads, 2)
     attend_masked_general_dtable(const __grid_constant__ MaskedBackwardParams params) {
   constexpr std::int32_t most_buckets = 1024;  // limits::buckets of the problem
   __shared__ DzBlock<T> block;
@@ -119,13 +119,14 @@ __global__ void __launch_bounds__(general_threads)
     for (std::int32_t key = keys_begin; key < keys_end; key += general_rows) {
       std::uint32_t masks[rows_per_warp];
       block.compute(params, segment, head, begin, end, key, keys_end, masks);
-#pragma unroll
-      for (std::int32_t i = 0; i < rows_per_warp; ++i) {
-        if ((masks[i] >> lane & 1U) == 0) continue;
-        const std::int32_t row = begin + warp + general_warps * i;
+      // Pairs that do not count are 0 in the block.
+#pragma unroll 1
+      for (std::int32_t r = warp; r < general_rows; r += general_warps) {
+        const T dz = block.dp[r][lane];
+        if (dz == T(0)) continue;
         const std::int32_t distance =
-            params.mask.positions[key + lane] - params.mask.positions[params.mask.k_rows + row];
-        atomicAdd(&sums[bucket_of(params.mask, distance)], block.dp[warp + general_warps * i][lane]);
+            params.mask.positions[key + lane] - params.mask.positions[params.mask.k_rows + begin + r];
+        atomicAdd(&sums[bucket_of(params.mask, distance)], dz);
       }
     }
   }
