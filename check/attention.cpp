@@ -246,7 +246,6 @@ void Contents::tile_runs(const Runs& rows, const std::vector<Cover>& covers, Hol
 // (query, key) pairs in the bands of the operation's segments.
 double Contents::pairs_of(Site s) const {
   double pairs = 0;
-  constexpr std::int64_t far = std::int64_t{1} << 42;
   for (const Segment& g : model_.ranks[s.rank].segments(s.operation))
     pairs += static_cast<double>(pairs_in_band(g.q_count, g.k_count, g.left < 0 ? -far : g.offset - g.left,
                                                g.right < 0 ? far : g.offset + g.right));

@@ -107,7 +107,6 @@ class Contents final : public Interpreter {
   void maximum(Site, std::uint32_t from_rank, const Box& from, const Box& into, std::uint32_t writer);
   void raise_max_logit(Site, const Operation&, Heads, const Runs& tile, std::uint32_t writer);
   const std::string& wrong_pairs(int replica, std::uint32_t pairs);
-  void check_max_logit(std::uint32_t rank);
 
   // check/parameters.cpp: what ranks hold whole, sinks and tables, and its gradients.
   void hold_parameter(std::uint32_t rank, std::uint32_t buffer, Holds);
@@ -120,7 +119,8 @@ class Contents final : public Interpreter {
   void sink_gradient(Site);
   std::optional<std::uint32_t> tokens_of_rows(const Runs&);
   std::string wrong_queries(int replica, std::uint32_t set);
-  void check_parameter_gradient(std::uint32_t rank, std::string_view name, Holds);
+  // max_logit, dsink, dbias_table.
+  void check_whole_output(std::uint32_t rank, std::string_view name, Holds);
 
   // check/outputs.cpp: states wherever they are added, and at the end.
   Value join_states(Site, const Box& into, const Run& a, const Run& b);

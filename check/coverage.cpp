@@ -7,11 +7,6 @@
 namespace cplab::checking {
 namespace {
 
-constexpr std::int64_t far = std::int64_t{1} << 42;  // beyond every difference of positions
-
-std::int64_t floor_of(std::int64_t a, std::int64_t b) {
-  return a / b - (a % b < 0 ? 1 : 0);
-}
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) {
   return a / b + (a % b > 0 ? 1 : 0);
 }

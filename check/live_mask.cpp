@@ -8,12 +8,6 @@
 namespace cplab::checking {
 namespace {
 
-constexpr std::int64_t far = std::int64_t{1} << 42;  // beyond every position
-
-std::int64_t floor_of(std::int64_t a, std::int64_t b) {
-  return a / b - (a % b < 0 ? 1 : 0);
-}
-
 // Of a line the tokens at positions [begin, end): i from `first` on.
 struct Range {
   std::int64_t first = 0, count = 0;

@@ -10,6 +10,12 @@
 
 namespace cplab::checking {
 
+inline constexpr std::int64_t far = std::int64_t{1} << 42;  // beyond every position and their differences
+
+inline std::int64_t floor_of(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+
 // Tokens of one sequence at positions position + stride * i, 0 <= i < count; of queries among the keys.
 struct Line {
   std::int64_t position = 0, stride = 1, count = 0;

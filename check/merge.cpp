@@ -349,39 +349,4 @@ const std::string& Contents::wrong_pairs(int replica, std::uint32_t pairs) {
   return text;
 }
 
-void Contents::check_max_logit(std::uint32_t r) {
-  const RankModel& rank = model_.ranks[r];
-  const std::int64_t heads = model_.plan->scenario.problem.heads;
-  const auto& list = rank.plan->buffers;
-  const auto at = std::find_if(list.begin(), list.end(), [](const Buffer& b) {
-    return b.name == "max_logit" && b.category == Category::output;
-  });
-  if (at == list.end() || at->role != Role::wide || at->slots != 1 || at->rows != 1 || at->heads != heads ||
-      at->width != 1)
-    return;  // the structural validator says so
-  const auto buffer = static_cast<std::uint32_t>(at - list.begin());
-  for (const Column& c : region(r, buffer, 0).columns()) {
-    const auto wrong = [&](FindingKind kind, const std::string& what) {
-      findings_.add(kind, rank.plan, none, buffer,
-                    "output max_logit heads " + std::to_string(c.head_begin) + ".." +
-                        std::to_string(c.head_end - 1) + " " + what);
-    };
-    if (c.pieces.empty()) {
-      wrong(FindingKind::uninitialised, "is never written");
-      continue;
-    }
-    const Value& v = c.pieces.front().value;
-    if (v.writer != none) ranks_[r].writes[v.writer].read = true;
-    if (v.holds == Holds::unknown) continue;
-    const bool blank = v.holds == Holds::minus_infinity;
-    if (!blank && v.holds != Holds::max_logit) {
-      wrong(FindingKind::coverage, "holds " + std::string(name(v.holds)) + " where max_logit belongs");
-    } else if (!blank && v.head_shift != 0) {
-      wrong(FindingKind::coverage, "holds the maximum of other heads");
-    } else if (const std::string& text = wrong_pairs(rank.plan->replica, blank ? 0 : v.set); !text.empty()) {
-      wrong(FindingKind::coverage, text);
-    }
-  }
-}
-
 }  // namespace cplab::checking

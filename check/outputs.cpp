@@ -23,10 +23,10 @@ void Contents::finish() {
       const std::int64_t behind = p.head_size + p.value_size;
       if (p.bias == BiasForm::keys) check_output(r, "dkv", Holds::dbias, behind, behind + 1);
       if (p.bias == BiasForm::full) check_output(r, "dbias", Holds::dbias, 0, p.pair_columns());
-      if (p.bias == BiasForm::buckets) check_parameter_gradient(r, "dbias_table", Holds::dtable);
-      if (p.sink) check_parameter_gradient(r, "dsink", Holds::dsink);
+      if (p.bias == BiasForm::buckets) check_whole_output(r, "dbias_table", Holds::dtable);
+      if (p.sink) check_whole_output(r, "dsink", Holds::dsink);
     }
-    if (p.max_logit) check_max_logit(r);
+    if (p.max_logit) check_whole_output(r, "max_logit", Holds::max_logit);
     if (linear) check_linear_outputs(r);
     const bool backward = p.has_backward();
     for (const Buffer& b : model_.ranks[r].plan->buffers) {

@@ -28,12 +28,7 @@ const Box* Contents::optional_box(Site s, const Operation& op, Operand operand) 
 // once, beside the bias and the keep mask of that query and that key.
 
 std::pair<const Box*, const Box*> Contents::pair_masks(Site s, const Operation& op) const {
-  const RankModel& rank = model_.ranks[s.rank];
-  const auto box = [&](Operand operand) {
-    const Access* access = rank.plan->find(op, operand);
-    return access ? &rank.boxes[access->view] : nullptr;
-  };
-  return {box(Operand::bias), box(Operand::keep)};
+  return {optional_box(s, op, Operand::bias), optional_box(s, op, Operand::keep)};
 }
 
 // They hold the rows and heads of the tile's queries, or of its keys.
@@ -199,7 +194,7 @@ std::string Contents::wrong_queries(int replica, std::uint32_t set) {
   return text;
 }
 
-void Contents::check_parameter_gradient(std::uint32_t r, std::string_view wanted, Holds holds) {
+void Contents::check_whole_output(std::uint32_t r, std::string_view wanted, Holds holds) {
   const RankModel& rank = model_.ranks[r];
   const std::int64_t heads = model_.plan->scenario.problem.heads;
   const auto& list = rank.plan->buffers;
@@ -221,15 +216,15 @@ void Contents::check_parameter_gradient(std::uint32_t r, std::string_view wanted
     const Value& v = c.pieces.front().value;
     if (v.writer != none) ranks_[r].writes[v.writer].read = true;
     if (v.holds == Holds::unknown) continue;
-    const bool blank = v.holds == Holds::zero;
+    const bool blank = v.holds == (holds == Holds::max_logit ? Holds::minus_infinity : Holds::zero);
     if (!blank && v.holds != holds) {
       wrong(FindingKind::coverage,
             "holds " + std::string(name(v.holds)) + " where " + std::string(name(holds)) + " belongs");
     } else if (!blank && (v.head_shift != 0 || v.width_shift != 0)) {
-      wrong(FindingKind::coverage, "holds the gradient of other heads or columns");
-    } else if (const std::string text = holds == Holds::dtable
-                                            ? wrong_pairs(rank.plan->replica, blank ? 0 : v.set)
-                                            : wrong_queries(rank.plan->replica, blank ? 0 : v.set);
+      wrong(FindingKind::coverage, "holds those of other heads or columns");
+    } else if (const std::string text = holds == Holds::dsink
+                                            ? wrong_queries(rank.plan->replica, blank ? 0 : v.set)
+                                            : wrong_pairs(rank.plan->replica, blank ? 0 : v.set);
                !text.empty()) {
       wrong(FindingKind::coverage, text);
     }

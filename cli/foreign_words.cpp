@@ -7,8 +7,7 @@ namespace cplab::synonyms {
 const std::vector<Synonyms>& explained() {
   static const std::vector<Synonyms> table{
       {"tokens that all queries see beside their window (StreamingLLM's sinks) are not in this version; a "
-       "logit "
-       "without a value in every row's sum is problem.sink = \"head\".",
+       "logit without a value in every row's sum is problem.sink = \"head\".",
        {"sink_tokens", "num_sink_tokens", "sink_size"}},
       {"there is no dropout: results are compared with a reference, which draws nothing at random.",
        {"dropout", "attn_dropout", "attention_dropout", "dropout_p", "p_dropout", "attn_pdrop",

@@ -9,6 +9,7 @@
 
 #include "algorithms/core/algorithm.hpp"
 #include "algorithms/core/list.hpp"
+#include "cli/files/changes.hpp"
 #include "cli/synonyms.hpp"
 
 namespace cplab {
@@ -43,28 +44,12 @@ std::optional<std::string> meaning(const std::vector<Synonyms>& table, std::stri
 std::optional<std::string> own_key(std::string_view given) {
   static const std::vector<std::string> own = [] {
     std::vector<std::string> all;
-    const auto add = [&](const char* section, std::initializer_list<const char*> names) {
-      for (const char* name : names) all.push_back(std::string(section) + "." + name);
+    const auto add = [&](std::string_view section, const std::vector<std::string>& names) {
+      for (const std::string& name : names)
+        // Groups of ranks are meant: of groups of tokens that see each other few know.
+        if (section != "problem" || name != "groups") all.push_back(std::string(section) + "." + name);
     };
-    add("problem", {"attention",      "batch",
-                    "sequence",       "lengths",
-                    "padded_lengths", "heads",
-                    "kv_heads",       "head_size",
-                    "value_size",     "dtype",
-                    "format",         "mask",
-                    "window",         "scale",
-                    "max_logit",      "slopes",
-                    "transition",     "direction",
-                    "softcap",        "sink",
-                    "bias",           "buckets",
-                    "max_distance",   "kv_sequence",
-                    "kv_lengths",     "kv_padded_lengths",
-                    "align",          "chunk",
-                    "prefix",         "mask_rectangles"});
-    add("parallel", {"ranks", "replicas", "groups", "algorithm", "placement", "homes", "kv_placement",
-                     "pieces", "tokens_per_rank"});
-    add("simulate",
-        {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine", "slow", "jitter", "seed"});
+    for (const char* section : {"problem", "parallel", "simulate"}) add(section, legal_keys(section));
     add("hardware", {"gpu.sms", "gpu.capacity_bytes", "gpu.copy_bytes_s", "node.link_bytes_s",
                      "network.nic_bytes_s", "network.nics"});
     for (const Algorithm& algorithm : algorithms()) {

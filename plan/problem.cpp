@@ -77,10 +77,6 @@ std::vector<std::int64_t> bucket_starts(const Problem& p) {
   return starts;
 }
 
-Visible Problem::visible() const {
-  return Visible(*this);
-}
-
 std::int64_t Problem::pair_columns() const {
   const std::vector<std::int64_t>& keys = padded_lengths_of(Side::keys);
   return keys.empty() ? 0 : *std::max_element(keys.begin(), keys.end());

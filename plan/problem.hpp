@@ -64,8 +64,6 @@ struct MaskRectangle {
 };
 std::string_view name(MaskRectangle::Form);
 
-class Visible;  // plan/visible.hpp
-
 // Which of the two lists of tokens something is about. They are the same tokens unless the problem is of
 // cross attention.
 enum class Side : std::uint8_t { queries, keys };
@@ -133,8 +131,6 @@ struct Problem {
 
   // Mask and window together: causal is right = 0. What else there is, is not in it.
   Window band() const;
-  // All of it. Costs as much time as there are rectangles: Builder::visible() knows it.
-  Visible visible() const;
   // Prefix, groups and rectangles of a sequence, as rectangles in its own tokens.
   std::vector<MaskRectangle> rectangles_of(std::size_t b) const;
   bool adds_pairs() const { return only_rectangles || prefix > 0 || !groups.empty() || !rectangles.empty(); }
@@ -249,7 +245,7 @@ void require_sizes(const Problem&, const Parallel&);
 // Bias buckets: from which distance on a key is in bucket 1, 2, ..., buckets - 1; bucket 0 begins at 0. The
 // first half of them hold one distance each, the others so that their borders grow in proportion up to
 // max_distance (T5's relative_position_bucket, whose logarithms are taken in double here). Where queries see
-// later keys too (Problem::visible), half of the table is for these: then the list is that of buckets / 2,
+// later keys too (Problem::band), half of the table is for these: then the list is that of buckets / 2,
 // and a later key's bucket is so many columns further on.
 std::vector<std::int64_t> bucket_starts(const Problem&);
 

@@ -282,4 +282,18 @@ double visible_pairs(const Problem& p, std::size_t b) {
   return pairs;
 }
 
+double visible_pairs(const Problem& p, const Visible& visible, std::size_t b, std::int64_t q_begin,
+                     std::int64_t q_end, std::int64_t k_begin, std::int64_t k_end) {
+  const std::int64_t first = p.first_query_at(b);
+  double pairs = 0;
+  for (VisibleRegion r : visible.of(static_cast<std::int64_t>(b))) {
+    r.q_begin = std::max(r.q_begin, first + std::max<std::int64_t>(q_begin, 0));
+    r.q_end = std::min(r.q_end, first + std::min(q_end, p.lengths[b]));
+    r.k_begin = std::max({r.k_begin, k_begin, std::int64_t{0}});
+    r.k_end = std::min({r.k_end, k_end, p.lengths_of(Side::keys)[b]});
+    if (r.q_begin < r.q_end && r.k_begin < r.k_end) pairs += region_pairs(r);
+  }
+  return pairs;
+}
+
 }  // namespace cplab

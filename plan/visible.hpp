@@ -44,7 +44,9 @@ std::vector<VisibleRegion> apart(const std::vector<VisibleRegion>&);
 // Pairs of a region of bounded queries and keys.
 double region_pairs(const VisibleRegion&);
 
-// Pairs of a sequence that are seen.
+// Pairs of a sequence that are seen; of its queries [q_begin, q_end) and keys [k_begin, k_end).
 double visible_pairs(const Problem&, std::size_t sequence);
+double visible_pairs(const Problem&, const Visible&, std::size_t sequence, std::int64_t q_begin,
+                     std::int64_t q_end, std::int64_t k_begin, std::int64_t k_end);
 
 }  // namespace cplab

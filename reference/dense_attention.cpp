@@ -85,7 +85,8 @@ class Attention {
     const bool backward = !dout_.empty(), others = sample_ && (backward || sample_->max_logit);
     const std::vector<RowRun> blocks = others ? blocks_of(S, block_rows) : std::vector<RowRun>(),
                               wanted = wanted_runs(sample_, S, block_rows),
-                              keys = backward ? wanted_keys() : std::vector<RowRun>();
+                              keys = backward ? wanted_key_runs(sample_, shape_.N(), block_rows)
+                                              : std::vector<RowRun>();
     const std::int64_t all = H * std::ssize(blocks) + H * std::ssize(wanted) + G * std::ssize(keys);
     std::vector<Scratch> scratch(at(worker_count(all)));
     std::int64_t before = 0;
@@ -120,14 +121,6 @@ class Attention {
         sum -= std::exp(sinks_[at(h)] - shift_[at(h * S + i)]) / sum_[at(h * S + i)] * delta_[at(h * S + i)];
       result_.dsink.push_back(sum);
     }
-  }
-
-  // Of a sample those of its rows that are keys: in self-attention all.
-  std::vector<RowRun> wanted_keys() const {
-    if (!sample_) return blocks_of(shape_.N(), block_rows);
-    if (sample_->keys.empty()) return wanted_runs(sample_, shape_.N(), block_rows);
-    const RowSample of_keys{sample_->keys, {}, false};
-    return wanted_runs(&of_keys, shape_.N(), block_rows);
   }
 
   // Softmax of row `i` of scores q.k, which begin at key `key`, over the keys it sees; the others become 0.

@@ -23,4 +23,10 @@ std::vector<RowRun> wanted_runs(const RowSample* sample, std::int64_t S, std::in
   return runs;
 }
 
+std::vector<RowRun> wanted_key_runs(const RowSample* sample, std::int64_t N, std::int64_t block) {
+  if (!sample || sample->keys.empty()) return wanted_runs(sample, N, block);
+  const RowSample of_keys{sample->keys, {}, false};
+  return wanted_runs(&of_keys, N, block);
+}
+
 }  // namespace cplab::reference

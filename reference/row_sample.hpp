@@ -22,5 +22,7 @@ std::vector<RowRun> blocks_of(std::int64_t S, std::int64_t block);
 
 // The rows that are wanted as runs of at most a block; `sample` null: all rows, in blocks.
 std::vector<RowRun> wanted_runs(const RowSample* sample, std::int64_t S, std::int64_t block);
+// The same of N keys, which in self-attention are the tokens of those rows.
+std::vector<RowRun> wanted_key_runs(const RowSample* sample, std::int64_t N, std::int64_t block);
 
 }  // namespace cplab::reference

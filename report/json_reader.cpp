@@ -212,11 +212,15 @@ JsonNode JsonNode::at(std::string_view key) const {
 }
 
 void JsonNode::only(std::initializer_list<std::string_view> legal) const {
+  only(std::vector<std::string>(legal.begin(), legal.end()));
+}
+
+void JsonNode::only(const std::vector<std::string>& legal) const {
   if (!is_object()) fail_type(*this, value_, "an object");
   members([&](const std::string& key, const JsonNode& member) {
     if (std::find(legal.begin(), legal.end(), key) != legal.end()) return;
     std::string list;
-    for (const std::string_view word : legal) (list += list.empty() ? "" : ", ") += word;
+    for (const std::string& word : legal) (list += list.empty() ? "" : ", ") += word;
     member.fail("unknown key; legal: " + list);
   });
 }

@@ -34,6 +34,7 @@ class JsonNode {
 
   // Throws for a key of this object that is not in `legal`, and names those that are.
   void only(std::initializer_list<std::string_view> legal) const;
+  void only(const std::vector<std::string>& legal) const;
 
   std::size_t size() const;  // of an array
   JsonNode at(std::size_t index) const;

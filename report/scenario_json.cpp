@@ -188,40 +188,7 @@ void read_cross(const JsonNode& node, Problem& problem) {
 }
 
 Problem read_problem(const JsonNode& node) {
-  node.only({"attention",
-             "batch",
-             "sequence",
-             "lengths",
-             "padded_lengths",
-             "heads",
-             "kv_heads",
-             "head_size",
-             "value_size",
-             "dtype",
-             "format",
-             "mask",
-             "window",
-             "scale",
-             "max_logit",
-             "transition",
-             "slopes",
-             "bias",
-             "keep",
-             "top_k",
-             "block",
-             "softcap",
-             "direction",
-             "sink",
-             "buckets",
-             "max_distance",
-             "kv_sequence",
-             "kv_lengths",
-             "kv_padded_lengths",
-             "align",
-             "chunk",
-             "prefix",
-             "groups",
-             "mask_rectangles"});
+  node.only(problem_keys());
   Problem problem;
   problem.attention =
       read_word(node.at("attention"), {Attention::softmax, Attention::linear, Attention::dynamic_mask});
@@ -352,6 +319,50 @@ SettingTables read_tables(const JsonNode& list) {
 
 }  // namespace
 
+const std::vector<std::string>& problem_keys() {
+  static const std::vector<std::string> keys{"attention",
+                                             "batch",
+                                             "sequence",
+                                             "lengths",
+                                             "padded_lengths",
+                                             "heads",
+                                             "kv_heads",
+                                             "head_size",
+                                             "value_size",
+                                             "dtype",
+                                             "format",
+                                             "mask",
+                                             "window",
+                                             "scale",
+                                             "max_logit",
+                                             "transition",
+                                             "slopes",
+                                             "bias",
+                                             "keep",
+                                             "top_k",
+                                             "block",
+                                             "softcap",
+                                             "direction",
+                                             "sink",
+                                             "buckets",
+                                             "max_distance",
+                                             "kv_sequence",
+                                             "kv_lengths",
+                                             "kv_padded_lengths",
+                                             "align",
+                                             "chunk",
+                                             "prefix",
+                                             "groups",
+                                             "mask_rectangles"};
+  return keys;
+}
+
+const std::vector<std::string>& parallel_keys() {
+  static const std::vector<std::string> keys{"ranks", "replicas",     "groups", "algorithm",      "placement",
+                                             "homes", "kv_placement", "pieces", "tokens_per_rank"};
+  return keys;
+}
+
 void write_scenario(JsonWriter& json, const Scenario& scenario, std::span<const ScenarioSection> sections) {
   json.begin_object();
   json.key("problem");
@@ -377,8 +388,7 @@ Scenario read_scenario(const JsonNode& node) {
   Scenario scenario;
   scenario.problem = read_problem(node.at("problem"));
   const JsonNode parallel = node.at("parallel");
-  parallel.only({"ranks", "replicas", "groups", "algorithm", "placement", "homes", "kv_placement", "pieces",
-                 "tokens_per_rank"});
+  parallel.only(parallel_keys());
   scenario.parallel.ranks = parallel.at("ranks").integer(1, limits::world);
   scenario.parallel.replicas = parallel.at("replicas").integer(1, limits::world / scenario.parallel.ranks);
   if (parallel.has("kv_placement")) {

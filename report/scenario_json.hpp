@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "plan/problem.hpp"
@@ -10,6 +11,10 @@
 #include "report/results.hpp"
 
 namespace cplab {
+
+// The keys of [problem] and of [parallel], in a scenario file and here.
+const std::vector<std::string>& problem_keys();
+const std::vector<std::string>& parallel_keys();
 
 // The value only; the caller has written the key. A dense problem has batch and sequence, a packed one
 // lengths and padded_lengths. `sections` follow.

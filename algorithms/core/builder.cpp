@@ -51,6 +51,13 @@ std::uint32_t Builder::intern_view(const View& view) {
   return pools_->views(plan_.views, pools_->view_list).first;
 }
 
+BufferSpec Builder::like(const Box& box, std::string_view name) const {
+  const Buffer& of = declared(box);
+  const HeadRange heads = box.problem_heads();
+  return {name,          of.role,  Category::working, 1,         of.rows,
+          heads.count(), of.width, of.planes,         of.layout, heads.begin};
+}
+
 Box Builder::buffer(const BufferSpec& spec) {
   Buffer buffer;
   buffer.name = pools_->free_name(spec.name);
@@ -401,6 +408,12 @@ void Builder::collective(Lane lane, OpKind kind, TransportChoice transport, cons
     messages.push_back(receive(into[static_cast<std::size_t>(peer)], peer));
   }
   communicate(lane, kind, transport, team, messages);
+}
+
+void Builder::exchange_rows(Lane lane, TransportChoice transport, const Team& team,
+                            std::vector<Message> messages) {
+  std::erase_if(messages, [](const Message& m) { return m.box.row_list().empty(); });
+  if (!messages.empty()) exchange(lane, transport, team, messages);
 }
 
 void Builder::exchange(Lane lane, TransportChoice transport, const std::vector<Message>& messages) {

@@ -110,6 +110,10 @@ class Builder {
   // working or saved buffer that no operation touches is left out of the plan.
   Box buffer(const BufferSpec&);
 
+  // A working buffer of that name like one slot of the box's buffer, with the box's heads.
+  BufferSpec like(const Box&, std::string_view name) const;
+
+  // Until the next buffer is declared.
   const Buffer& declared(const Box& box) const { return plan_.buffers[box.view().buffer]; }
   // Of how many contiguous pieces a message of that box is (derive/pieces.hpp).
   std::int64_t pieces(const Box&) const;
@@ -205,6 +209,8 @@ class Builder {
   // nccl, so that neither waits for the other.
   void exchange(Lane, TransportChoice, const std::vector<Message>&);
   void exchange(Lane, TransportChoice, const Team&, const std::vector<Message>&);
+  // Of those messages that have rows; of none nothing is emitted.
+  void exchange_rows(Lane, TransportChoice, const Team&, std::vector<Message>);
   void communicate(Lane, OpKind, TransportChoice, const Team&, const std::vector<Message>&);
   // The lists have a box for every member of the team, in its order. What a member gives to itself may lie in
   // place.

@@ -15,7 +15,6 @@ namespace cplab {
 namespace {
 
 constexpr std::int64_t chunks_of_a_rank = 8;
-constexpr double near_least = 0.02;                    // of a rank's share of pairs
 constexpr std::size_t most_comparisons = 100'000'000;  // of two chunks
 
 // Rows [begin, begin + count) of a sequence.
@@ -30,17 +29,7 @@ struct CostedChunk {
 // Visible pairs of those queries.
 double pairs_of(const Problem& p, const Visible& visible, const RowsOfSequence& part) {
   const auto b = static_cast<std::size_t>(part.sequence);
-  const std::int64_t first = p.first_query_at(b), keys = p.lengths_of(Side::keys)[b];
-  const std::int64_t begin = first + part.begin,
-                     end = first + std::min(p.lengths[b], part.begin + part.count);
-  double pairs = 0;
-  for (const VisibleRegion& region : visible.of(part.sequence)) {
-    VisibleRegion r = region;
-    r.q_begin = std::max(r.q_begin, begin), r.q_end = std::min(r.q_end, end);
-    r.k_begin = std::max<std::int64_t>(r.k_begin, 0), r.k_end = std::min(r.k_end, keys);
-    pairs += region_pairs(r);
-  }
-  return pairs;
+  return visible_pairs(p, visible, b, part.begin, part.begin + part.count, 0, p.lengths_of(Side::keys)[b]);
 }
 
 std::vector<std::size_t> sequences_of(const Problem& p, const Parallel& parallel, std::int64_t replica) {

@@ -36,7 +36,7 @@ class Shared {
   const Distribution& key_heads(const Problem&, const Distribution& of_queries);
   const Distribution& all_tokens(const Distribution&);
   const Distribution& split_heads(const Distribution&);
-  // Of one group's queries and window.
+  // Of one group's queries and mask.
   const Distribution& seen(const Distribution& queries, const Distribution& keys, const Visible& visible);
 
   // Between two kept distributions, of all heads or of some (Redistribution::of_heads).

@@ -30,15 +30,19 @@ Band band_between(const TokenRun& q, const TokenRun& k, const VisibleRegion& reg
           std::min(k.valid - 1, floor_div(region.high - delta, q.stride))};
 }
 
+// So many rows of a run from one on, all of them tokens.
+TokenRun part_of(TokenRun run, std::int64_t first, std::int64_t rows) {
+  run.row += first * run.row_step;
+  run.position += first * run.stride;
+  run.rows = run.valid = rows;
+  return run;
+}
+
 // The tokens of a run at positions [begin, end), as a run of tokens alone.
 TokenRun within(const TokenRun& run, std::int64_t begin, std::int64_t end) {
   const std::int64_t first = std::max<std::int64_t>(0, -floor_div(run.position - begin, run.stride));
   const std::int64_t last = std::min(run.valid - 1, floor_div(end - 1 - run.position, run.stride));
-  TokenRun part = run;
-  part.row += first * run.row_step;
-  part.position += first * run.stride;
-  part.rows = part.valid = std::max<std::int64_t>(0, last - first + 1);
-  return part;
+  return part_of(run, first, std::max<std::int64_t>(0, last - first + 1));
 }
 
 // Segment of a non-empty band, cut to the rows that have a live pair, in places of the two runs.
@@ -229,14 +233,6 @@ Rows rows_in(std::span<const LiveKeys> live, std::span<const TokenRun> runs) {
   return rows;
 }
 
-// The rows [first, end) of a run.
-TokenRun part_of(TokenRun run, const LiveKeys& rows) {
-  run.row += rows.first * run.row_step;
-  run.position += rows.first * run.stride;
-  run.rows = run.valid = rows.end - rows.first;
-  return run;
-}
-
 // A segment and the numbers of the runs that it is of.
 struct SegmentOfRuns {
   Segment segment;
@@ -266,7 +262,7 @@ TileOf tile_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_run
     const LiveKeys rows = whole ? LiveKeys{0, k_runs[i].rows} : k_live[i];
     k_places[i] = taken - rows.first;
     if (rows.first == rows.end) continue;
-    append(tile.k_rows, whole ? k_runs[i] : part_of(k_runs[i], rows));
+    append(tile.k_rows, whole ? k_runs[i] : part_of(k_runs[i], rows.first, rows.end - rows.first));
     taken += rows.end - rows.first;
   }
   tile.segments.reserve(found.size());
@@ -301,14 +297,6 @@ std::vector<TokenRun> at_stride(std::span<const TokenRun> runs, std::int64_t str
     }
   }
   return cut;
-}
-
-TokenRun part_of(const TokenRun& run, std::int64_t first, std::int64_t rows) {
-  TokenRun part = run;
-  part.row += first * run.row_step;
-  part.position += first * run.stride;
-  part.rows = part.valid = rows;
-  return part;
 }
 
 bool same_tokens(const TokenRun& a, const TokenRun& b) {

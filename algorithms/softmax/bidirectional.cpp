@@ -1,5 +1,5 @@
-// Bidirectional ring attention: half of the key heads travel to the right and half to the left (both ways as
-// in TokenRing, arXiv 2412.20501), so that a link of two directions carries half as much in each.
+// Bidirectional ring attention: half of the key heads travel to the right and half to the left, so
+// that a link of two directions carries half as much in each.
 //
 // Two rings over the two halves of the heads, the second with the ranks in reverse, take turns visit by
 // visit.
@@ -45,12 +45,11 @@ Algorithm bidirectional_algorithm() {
   Algorithm a = algorithm_of_rings([](Builder& b) {
     const Scope whole(b);
     Bidirectional both(whole, ring_options(b.scenario().schedule));
-    WithQuerySum with_sum(whole, both);
-    run_whole(whole, with_sum);
+    run_summed(whole, both);
   });
   a.name = "bidirectional";
-  a.aliases = {"token_ring"};
-  a.summary = "a ring of half of the heads to the right, one of the others to the left (arXiv 2412.20501)";
+  a.aliases = {"bidirectional_ring"};
+  a.summary = "a ring of half of the heads to the right, one of the others to the left";
   a.teams = [](const Scenario& s) { return std::vector{all_in_reverse("left", s.parallel.ranks)}; };
   return a;
 }

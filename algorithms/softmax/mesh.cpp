@@ -40,8 +40,7 @@ Algorithm mesh_algorithm() {
     const Scope whole(b);
     const Grid grid(b, b.scenario().schedule.count("query_ranks"));
     Mesh mesh(whole, grid.inner(), grid.outer());
-    WithQuerySum with_sum(whole, mesh);
-    run_whole(whole, with_sum);
+    run_summed(whole, mesh);
   };
   a.teams = [](const Scenario& s) {
     return two_level_teams(s.parallel.ranks, s.schedule.count("query_ranks"), InnerOrder::consecutive);

@@ -1,6 +1,8 @@
 // Ring pass-Q: Yang et al. 2024, "Context Parallelism for Scalable Million-Token Inference" (arXiv
 // 2411.01783); backward the queries' side travels as in BurstAttention (arXiv 2403.09347).
 //
+// Results that go home while queries travel on are TokenRing's (arXiv 2412.20501), too.
+//
 // Queries travel around the ring and meet the K and V of every rank; what they get there goes home beside the
 // tile after it, and is merged into what they have. Backward, they travel again with dout, lse and delta; dK
 // and dV stay, and shares of dq go home. Worth it where queries are few, or many share a key head.
@@ -39,7 +41,7 @@ void PassQ::backward(const Backward& g) {
 Algorithm pass_q_algorithm() {
   Algorithm a;
   a.name = "pass_q";
-  a.aliases = {"pass-q", "burst_attention"};
+  a.aliases = {"pass-q", "burst_attention", "token_ring"};
   a.summary = "queries travel around the ring, their partial results come home (pass-Q, arXiv 2411.01783)";
   a.placements = {"zigzag", "contiguous", "striped", "hybrid"};
   a.cross = true;
@@ -48,8 +50,7 @@ Algorithm pass_q_algorithm() {
   a.build = [](Builder& b) {
     const Scope whole(b);
     PassQ ring(whole, whole.keys, ring_route(whole.P()), pass_q_options(b.scenario().schedule));
-    WithQuerySum with_sum(whole, ring);
-    run_whole(whole, with_sum);
+    run_summed(whole, ring);
   };
   return a;
 }

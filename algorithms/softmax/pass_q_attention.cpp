@@ -21,25 +21,27 @@ Tile PassQ::tile(int queries_of, int keys_of) const {
 }
 
 Box PassQ::slots_of(const Box& like, const std::string& suffix) const {
-  const Buffer& of = b.declared(like);
-  return b.buffer({of.name + suffix, of.role, Category::working, 2, s.rows, like.problem_heads().count(),
-                   of.width, of.planes, of.layout, like.problem_heads().begin});
+  const std::string name = b.declared(like).name + suffix;
+  BufferSpec spec = b.like(like, name);
+  spec.slots = 2, spec.rows = s.rows;
+  return b.buffer(spec);
 }
 
 PassQ::Returned PassQ::returned(const Box& like, Role role) const {
   if (visits() == 1) return {};
-  const Buffer& of = b.declared(like);
   std::int64_t most_made = 0, most_received = 0;
   for (int v = 1; v < visits(); ++v) {
     most_made = std::max(most_made, here(v).q_rows.count());
     most_received = std::max(most_received, home(v).q_rows.count());
   }
-  const auto slots = [&](const std::string& name, std::int64_t rows) {
+  const auto slots = [&](const char* suffix, std::int64_t rows) {
     if (rows == 0) return Box();
-    return b.buffer({name, role, Category::working, 2, rows, like.problem_heads().count(), of.width,
-                     of.planes, of.layout, like.problem_heads().begin});
+    const std::string name = b.declared(like).name + suffix;
+    BufferSpec spec = b.like(like, name);
+    spec.role = role, spec.slots = 2, spec.rows = rows;
+    return b.buffer(spec);
   };
-  return {slots(of.name + "_part", most_made), slots(of.name + "_received", most_received)};
+  return {slots("_part", most_made), slots("_received", most_received)};
 }
 
 Box PassQ::received(const Returned& result, int visit) const {
@@ -62,8 +64,7 @@ void PassQ::exchange(int visit, const std::vector<Carried>& queries, const std::
       if (home(before).q_rows.count() > 0)
         messages.push_back(receive(received(each, before), route.holder(s.place(), before)));
     }
-  std::erase_if(messages, [](const Message& m) { return m.box.row_list().empty(); });
-  if (!messages.empty()) b.exchange(o.comm, o.transport, s.team, messages);
+  b.exchange_rows(o.comm, o.transport, s.team, std::move(messages));
 }
 
 void PassQ::attend(const Forward& f, int visit, const Carried& q, const Returned& out, const Returned& lse) {
@@ -114,10 +115,10 @@ void PassQ::differentiate(const Backward& g, int visit, const std::vector<Carrie
 }
 
 Box PassQ::sum_of(const Box& dkv) const {
-  const Buffer& of = b.declared(dkv);
-  if (visits() == 1 || !o.wide || of.role == Role::wide || !b.has_wide()) return dkv;
-  return b.buffer({"dkv_sum", Role::wide, Category::working, 1, of.rows, dkv.problem_heads().count(),
-                   of.width, of.planes, of.layout, dkv.problem_heads().begin});
+  if (visits() == 1 || !o.wide || b.declared(dkv).role == Role::wide || !b.has_wide()) return dkv;
+  BufferSpec spec = b.like(dkv, "dkv_sum");
+  spec.role = Role::wide;
+  return b.buffer(spec);
 }
 
 void PassQ::add(const Box& share, const Box& sum_of_all) const {

@@ -27,14 +27,11 @@ RingAttention::RingAttention(const Scope& scope, const RingOptions& options, con
 
 void RingAttention::exchange() {
   for (std::size_t lane = messages.size(); lane-- > 0;) {
-    std::vector<Message> some;
     const Team& team = lane == 0 ? s.team : *outer;
-    for (Message m : std::exchange(messages[lane], {})) {
-      if (m.box.row_list().empty()) continue;
-      if (lane > 0) m.peer = team.place_of(s.team.positions[static_cast<std::size_t>(m.peer)]);
-      some.push_back(m);
-    }
-    if (!some.empty()) b.exchange(lane_of(static_cast<int>(lane)), o.transport, team, some);
+    if (lane > 0)
+      for (Message& m : messages[lane])
+        m.peer = team.place_of(s.team.positions[static_cast<std::size_t>(m.peer)]);
+    b.exchange_rows(lane_of(static_cast<int>(lane)), o.transport, team, std::exchange(messages[lane], {}));
   }
 }
 

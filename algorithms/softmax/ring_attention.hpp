@@ -142,8 +142,7 @@ class RingAttention final : public SoftmaxAlgorithm {
 
 // Algorithm::build of a ring over the whole group.
 inline void run_ring(const Scope& whole, RingAttention&& ring) {
-  WithQuerySum with_sum(whole, ring);
-  run_whole(whole, with_sum);
+  run_summed(whole, ring);
 }
 
 }  // namespace cplab

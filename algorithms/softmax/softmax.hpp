@@ -71,14 +71,18 @@ class WithQuerySum final : public SoftmaxAlgorithm {
 
 // Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them.
 void run_whole(const Scope& whole, SoftmaxAlgorithm&);
+// The same, its dq summed as schedule.accumulator asks.
+inline void run_summed(const Scope& whole, SoftmaxAlgorithm& algorithm) {
+  WithQuerySum with_sum(whole, algorithm);
+  run_whole(whole, with_sum);
+}
 
 // Algorithm::build of one that is made from a scope alone.
 template <class Whole>
 void run_over_whole_group(Builder& b) {
   const Scope whole(b);
   Whole algorithm(whole);
-  WithQuerySum with_sum(whole, algorithm);
-  run_whole(whole, with_sum);
+  run_summed(whole, algorithm);
 }
 
 // Throws ScenarioError for kinds of attention that the scenario's algorithm does not compute.

@@ -34,7 +34,9 @@ class Tree final : public SoftmaxAlgorithm {
   int longest() const;  // hop: the largest power of two below the number of members
   int to_left(int distance) const { return (s.place() - distance + s.P()) % s.P(); }
   int to_right(int distance) const { return (s.place() + distance) % s.P(); }
-  void exchange(const std::vector<Message>&);
+  void exchange(std::vector<Message> messages) {
+    b.exchange_rows(o.comm, o.transport, s.team, std::move(messages));
+  }
 
   // All members' rows of what each has of its queries: `own` into the like one of `all`.
   void spread(const std::vector<Box>& own, const std::vector<Box>& all);

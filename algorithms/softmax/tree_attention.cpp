@@ -36,26 +36,21 @@ Box Tree::all(const Box& like, Role role) const {
 }
 
 Box Tree::all(const Box& like, Role role, Layout layout) const {
-  const Buffer& of = b.declared(like);
-  return b.buffer({of.name + "_all", role, Category::working, 1, rows(), like.problem_heads().count(),
-                   of.width, of.planes, layout, like.problem_heads().begin});
+  const std::string name = b.declared(like).name + "_all";
+  BufferSpec spec = b.like(like, name);
+  spec.role = role, spec.rows = rows(), spec.layout = layout;
+  return b.buffer(spec);
 }
 
 Box Tree::incoming(const Box& of_all) const {
-  const Buffer& of = b.declared(of_all);
   std::int64_t most = 0;
   for (int distance = longest(); distance >= 1; distance /= 2)
     most = std::max(most, blocks(0, hop(distance)).count());
   if (most == 0) return {};
-  return b.buffer({of.name + "_came", of.role, Category::working, 1, most, of_all.problem_heads().count(),
-                   of.width, of.planes, of.layout, of_all.problem_heads().begin});
-}
-
-void Tree::exchange(const std::vector<Message>& messages) {
-  std::vector<Message> some;
-  for (const Message& m : messages)
-    if (!m.box.row_list().empty()) some.push_back(m);
-  if (!some.empty()) b.exchange(o.comm, o.transport, s.team, some);
+  const std::string name = b.declared(of_all).name + "_came";
+  BufferSpec spec = b.like(of_all, name);
+  spec.rows = most;
+  return b.buffer(spec);
 }
 
 Tile Tree::tile(Take take) const {
@@ -124,15 +119,15 @@ Box Tree::of_share(const Box& of_all, std::string_view name, int slots) const {
   const HeadRange own = share(s.place());
   const std::int64_t rows_of_all = blocks(0, s.P()).count();
   if (own.count() == 0 || rows_of_all == 0) return {};
-  const Buffer& of = b.declared(of_all);
-  return b.buffer({name, of.role, Category::working, slots, rows_of_all, own.count(), of.width, of.planes,
-                   of.layout, own.begin});
+  BufferSpec spec = b.like(of_all.of_problem(own), name);
+  spec.slots = slots, spec.rows = rows_of_all;
+  return b.buffer(spec);
 }
 
 Box Tree::own_rows(const Box& of_all, std::string_view name) const {
-  const Buffer& of = b.declared(of_all);
-  return b.buffer({name, of.role, Category::working, 1, std::max<std::int64_t>(s.rows, 1), s.heads().count(),
-                   of.width, of.planes, of.layout, s.heads().begin});
+  BufferSpec spec = b.like(of_all, name);
+  spec.rows = std::max<std::int64_t>(s.rows, 1);
+  return b.buffer(spec);
 }
 
 std::vector<RowRange> Tree::in_order_of(int member) const {
@@ -180,8 +175,7 @@ Algorithm algorithm_of_few_queries(void (*build)(Builder&)) {
 void build_tree(Builder& b, bool by_heads) {
   const Scope whole(b);
   Tree tree(whole, pass_q_options(b.scenario().schedule), by_heads);
-  WithQuerySum with_sum(whole, tree);
-  run_whole(whole, with_sum);
+  run_summed(whole, tree);
 }
 
 }  // namespace cplab

@@ -52,17 +52,9 @@ class Picture {
  private:
   char cell(std::int64_t q_begin, std::int64_t q_end, std::int64_t k_begin, std::int64_t k_end) const {
     double pairs = 0;
-    for (const Shown& s : shown_) {
-      const std::int64_t first_at = p_.first_query_at(s.number), keys = p_.lengths_of(Side::keys)[s.number];
-      for (const VisibleRegion& region : visible_.of(static_cast<std::int64_t>(s.number))) {
-        VisibleRegion r = region;
-        r.q_begin = std::max({r.q_begin, first_at, q_begin - s.query + first_at});
-        r.q_end = std::min({r.q_end, first_at + p_.lengths[s.number], q_end - s.query + first_at});
-        r.k_begin = std::max({r.k_begin, std::int64_t{0}, k_begin - s.key});
-        r.k_end = std::min({r.k_end, keys, k_end - s.key});
-        if (r.q_begin < r.q_end && r.k_begin < r.k_end) pairs += region_pairs(r);
-      }
-    }
+    for (const Shown& s : shown_)
+      pairs += visible_pairs(p_, visible_, s.number, q_begin - s.query, q_end - s.query, k_begin - s.key,
+                             k_end - s.key);
     const auto all = static_cast<double>((q_end - q_begin) * (k_end - k_begin));
     return pairs == 0 ? ' ' : pairs == all ? '#' : 2 * pairs >= all ? '+' : '.';
   }

@@ -10,6 +10,7 @@
 #include "cli/files/scenario_file.hpp"
 #include "cli/files/training_file.hpp"
 #include "cli/vocabulary.hpp"
+#include "report/scenario_json.hpp"
 
 namespace cplab {
 
@@ -106,43 +107,8 @@ std::string hardware_option(const std::string& key, const std::string& value) {
 
 const std::vector<std::string>& legal_keys(std::string_view section) {
   static const std::map<std::string, std::vector<std::string>, std::less<>> keys{
-      {"problem", {"attention",
-                   "batch",
-                   "sequence",
-                   "lengths",
-                   "padded_lengths",
-                   "heads",
-                   "kv_heads",
-                   "head_size",
-                   "value_size",
-                   "dtype",
-                   "format",
-                   "mask",
-                   "window",
-                   "scale",
-                   "max_logit",
-                   "slopes",
-                   "transition",
-                   "bias",
-                   "keep",
-                   "top_k",
-                   "block",
-                   "softcap",
-                   "direction",
-                   "sink",
-                   "buckets",
-                   "max_distance",
-                   "kv_sequence",
-                   "kv_lengths",
-                   "kv_padded_lengths",
-                   "align",
-                   "chunk",
-                   "prefix",
-                   "groups",
-                   "mask_rectangles"}},
-      {"parallel",
-       {"ranks", "replicas", "groups", "algorithm", "placement", "homes", "kv_placement", "pieces",
-        "tokens_per_rank"}},
+      {"problem", problem_keys()},
+      {"parallel", parallel_keys()},
       {"simulate",
        {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine", "slow", "jitter", "seed"}},
       {"hardware", {"file"}},

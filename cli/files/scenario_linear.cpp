@@ -15,8 +15,7 @@ namespace {
 
 constexpr const char* legal_slopes =
     "\"alibi\", a number from 0 on for all heads, or a list with one for each head (decay = exp(-slope), "
-    "bias = "
-    "-slope x distance)";
+    "bias = -slope x distance)";
 
 // What softmax and linear attention do not share.
 void refuse_other_keys(const Table& table, const Problem& p) {
@@ -42,9 +41,7 @@ void refuse_other_keys(const Table& table, const Problem& p) {
                                std::to_string(p.kv_heads) + "; legal: " + std::to_string(p.heads));
 }
 
-}  // namespace
-
-std::vector<double> read_slopes(const Table& table, std::int64_t heads) {
+std::vector<double> slopes_as_given(const Table& table, std::int64_t heads) {
   switch (table.kind("slopes")) {
     case Table::Kind::missing: return alibi_slopes(heads);
     case Table::Kind::text:
@@ -59,6 +56,19 @@ std::vector<double> read_slopes(const Table& table, std::int64_t heads) {
     case Table::Kind::list: return table.numbers("slopes");
     default: table.fail("slopes", std::string("legal: ") + legal_slopes);
   }
+}
+
+}  // namespace
+
+std::vector<double> read_slopes(const Table& table, std::int64_t heads) {
+  const std::vector<double> slopes = slopes_as_given(table, heads);
+  if (std::ssize(slopes) != heads)
+    table.fail("slopes", "holds " + std::to_string(slopes.size()) + " slopes for " + std::to_string(heads) +
+                             " heads; legal: " + legal_slopes);
+  for (const double slope : slopes)
+    if (!(slope >= 0) || !std::isfinite(slope))
+      table.fail("slopes", "a slope is " + std::to_string(slope) + "; legal: " + legal_slopes);
+  return slopes;
 }
 
 std::vector<double> alibi_slopes(std::int64_t heads) {
@@ -84,12 +94,6 @@ void read_linear(const Table& table, Problem& p) {
     return;
   }
   p.slopes = read_slopes(table, p.heads);
-  if (std::ssize(p.slopes) != p.heads)
-    table.fail("slopes", "holds " + std::to_string(p.slopes.size()) + " slopes for " +
-                             std::to_string(p.heads) + " heads; legal: " + legal_slopes);
-  for (const double slope : p.slopes)
-    if (!(slope >= 0) || !std::isfinite(slope))
-      table.fail("slopes", "a slope is " + std::to_string(slope) + "; legal: " + legal_slopes);
 }
 
 }  // namespace cplab

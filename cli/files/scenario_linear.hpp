@@ -19,7 +19,7 @@ void read_linear(const Table& table, Problem& problem);
 // as many, from the first on.
 std::vector<double> alibi_slopes(std::int64_t heads);
 
-// The key slopes: "alibi" (also where it is missing), a number for all heads, or a list.
+// The key slopes: "alibi" (also where it is missing), a number for all heads, or a list; one for each head.
 std::vector<double> read_slopes(const Table& table, std::int64_t heads);
 
 }  // namespace cplab

@@ -12,8 +12,7 @@ namespace {
 constexpr const char* legal_groups = "a list of groups [first, end], such as [[8, 24], [40, 56]]";
 constexpr const char* legal_rectangles =
     "a list of [q0, q1, k0, k1, \"full\"|\"causal\"|\"inverse_causal\"]: queries from q0 to before q1 see "
-    "keys from "
-    "k0 to before k1";
+    "keys from k0 to before k1";
 
 MaskRectangle::Form form_of(const Table& table, const TomlValue& given) {
   using enum MaskRectangle::Form;
@@ -46,10 +45,8 @@ MaskRectangle rectangle_of(const Table& table, const TomlValue& given) {
 }  // namespace
 
 void read_rectangles(const Table& table, Problem& p) {
-  for (const char* key : {"chunk", "prefix"})
-    if (table.has(key))
-      (std::string_view(key) == "chunk" ? p.chunk : p.prefix) =
-          in_range(table, key, table.integer(key), 0, limits::tokens);
+  p.chunk = in_range(table, "chunk", table.integer("chunk", 0), 0, limits::tokens);
+  p.prefix = in_range(table, "prefix", table.integer("prefix", 0), 0, limits::tokens);
   if (table.has("groups")) {
     for (const std::vector<std::int64_t>& group : table.integer_lists("groups")) {
       if (group.size() != 2 || group[0] < 0 || group[0] >= group[1])

@@ -43,7 +43,7 @@ class Model : ModelRows {
                               wanted = reference::wanted_runs(sample_, S, block_rows),
                               keys = !backward ? std::vector<RowRun>()
                                      : whole   ? reference::blocks_of(S, S)
-                                               : wanted_keys();
+                                             : reference::wanted_key_runs(sample_, in.shape.N(), block_rows);
     const std::int64_t all = H * std::ssize(blocks) + H * std::ssize(wanted) + G * std::ssize(keys);
     std::vector<Scratch> scratch(as_index(reference::worker_count(all)));
     for (Scratch& of_worker : scratch)
@@ -86,12 +86,6 @@ class Model : ModelRows {
   }
 
  private:
-  std::vector<RowRun> wanted_keys() const {
-    if (!sample_ || sample_->keys.empty()) return reference::wanted_runs(sample_, in.shape.N(), block_rows);
-    const reference::RowSample of_keys{sample_->keys, {}, false};
-    return reference::wanted_runs(&of_keys, in.shape.N(), block_rows);
-  }
-
   void make_room(ExpectedError& error, std::int64_t rows, std::int64_t heads, std::int64_t width) const {
     error.variance.assign(as_index(rows * heads * width), 0);
     error.terms.assign(error.variance.size(), 0);

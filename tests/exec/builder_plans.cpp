@@ -51,7 +51,7 @@ std::vector<Box> pieces(const Box& all, int count, std::int64_t rows) {
 
 void attend_all(Builder& b, const Own& own, const Box& all, std::span<const int> positions) {
   const auto q_runs = b.placement().runs(b.position());
-  const ListTile t = tile_between(q_runs, joined(b, positions), b.problem().visible(), Take::all);
+  const ListTile t = tile_between(q_runs, joined(b, positions), b.visible(), Take::all);
   b.attend(compute_lane, {own.q.rows(t.q_rows), keys(b, all).rows(t.k_rows), values(b, all).rows(t.k_rows),
                           own.out.rows(t.q_rows), own.lse.rows(t.q_rows), t.segments});
 }
@@ -59,7 +59,7 @@ void attend_all(Builder& b, const Own& own, const Box& all, std::span<const int>
 void differentiate_all(Builder& b, const Own& own, const Box& all, const Box& dall,
                        std::span<const int> positions) {
   const auto q_runs = b.placement().runs(b.position());
-  const ListTile t = tile_between(q_runs, joined(b, positions), b.problem().visible(), Take::all);
+  const ListTile t = tile_between(q_runs, joined(b, positions), b.visible(), Take::all);
   b.attend_backward(compute_lane, {own.q.rows(t.q_rows), keys(b, all).rows(t.k_rows),
                                    values(b, all).rows(t.k_rows), own.dout.rows(t.q_rows),
                                    own.lse.rows(t.q_rows), own.delta.rows(t.q_rows), own.dq.rows(t.q_rows),
@@ -160,7 +160,7 @@ void build_traded(Builder& b) {
   there(own.q, q, h);
   there(own.kv, kv, g);
   const std::vector<TokenRun> runs = joined(b, team.positions);
-  const ListTile t = tile_between(runs, runs, p.visible(), Take::all);
+  const ListTile t = tile_between(runs, runs, Visible(p), Take::all);
   b.attend(compute_lane, {q.rows(t.q_rows), keys(b, kv).rows(t.k_rows), values(b, kv).rows(t.k_rows),
                           out.rows(t.q_rows), lse.rows(t.q_rows), t.segments});
   back(out, own.out, h);
