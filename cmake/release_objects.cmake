@@ -1,6 +1,5 @@
-# Where the sanitizers watch only the libraries that take input (preset input), the objects of all else, tests among it,
-# are those that build/release has compiled: they are instrumented in neither. Where one of them is not there, all are
-# compiled here.
+# Where the sanitizers watch only the libraries of plans (preset plans), the objects of their tests are those that
+# build/release has compiled: they are instrumented in neither. Where one of them is not there, all are compiled here.
 #
 #   take_release_objects(TARGET...)
 function(take_release_objects)

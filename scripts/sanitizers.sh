@@ -1,28 +1,23 @@
 #!/usr/bin/env bash
-# The short tests of code that takes input, or walks memory by hand, under the address and undefined-behaviour
-# sanitizers: scripts/sanitizers.sh build|test [all]
-# Without `all` as CI does (preset input): the libraries that see what comes from outside (plan, derive, check, calls,
-# kernels, report, exec, cli) are watched while the tests of plans, kernels, execution, reports, corpora and readers run.
-# `all` (preset dev; make nightly): every library, and the tests of algorithms and of every command as well.
+# Tests under the address and undefined-behaviour sanitizers: scripts/sanitizers.sh build|test [all]
+# Without `all` as CI does (preset plans): the libraries that build, check and write plans (plan, derive, algorithms,
+# check, report) are watched while the short tests of algorithms and reports run, and a sweep of plans of every algorithm.
+# `all` (preset dev; make nightly): every library, and the tests of every command, kernel and corpus as well.
 # `make test SANITIZERS=1` and .ci/run call both steps as CTest tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-preset=input
-folders=(properties kernels exec fuzz report)
-labels=("${folders[@]}" input)
+preset=plans
+labels=(algorithms report plans)
+targets=(tests_algorithms tests_report check_sweep)
 if [ "${2:-}" = all ]; then
   preset=dev
-  folders+=(algorithms cli)
-  labels=("${folders[@]}")
+  labels=(properties kernels exec fuzz report algorithms cli)
+  targets=(tests/fuzz/all tests_properties tests_kernels tests_exec tests_report tests_algorithms tests_cli)
 fi
 
 case "${1:-}" in
   build)
-    targets=(tests/fuzz/all tests_cli)
-    for folder in "${folders[@]}"; do
-      if [ "$folder" != fuzz ]; then targets+=("tests_$folder"); fi
-    done
     scripts/build.sh $preset "${targets[@]}"
     ;;
   test)

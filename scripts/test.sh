@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 preset=${1:-release}
 folders=(build/release)
 case "$preset" in
-  ci) folders+=(build/input) ;;
+  ci) folders+=(build/plans) ;;
   nightly) folders+=(build/dev) ;;
 esac
 ctest --preset "$preset" | scripts/longest.py "${folders[@]}"

@@ -96,7 +96,7 @@ std::vector<testing::Value> schedules_of(const Algorithm& algorithm) {
 }
 
 // Of the schedules that a hard case is run with, by turns.
-const std::size_t every_nth = testing::short_tests() ? 6 : 1;
+const std::size_t every_nth = testing::each_value_once() ? 6 : 1;
 
 // The algorithms whose number in the list is `part` modulo `parts`.
 void verify_hard_cases(std::size_t part, std::size_t parts) {

@@ -61,7 +61,7 @@ TEST_CASE("every tile of attention is taken by a kernel for Hopper") {
     }
     CHECK(refused == 0);
   }
-  CHECK(tiles > (testing::short_tests() ? 500 : 5000));
+  CHECK(tiles > (testing::each_value_once() ? 500 : 5000));
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST_CASE("auto: check finds nothing in plans of two transports, and parts take 
       }
     }
   }
-  CHECK(mixed > (testing::short_tests() ? 50 : 100));
+  CHECK(mixed > (testing::each_value_once() ? 50 : 100));
 }
 
 TEST_CASE("long: auto: the result of a plan of two transports is that of dense attention, in every order") {

@@ -9,8 +9,8 @@
 
 namespace cplab::testing {
 
-bool short_tests() {
-  return std::getenv("CPLAB_SHORT_TESTS") != nullptr;
+bool each_value_once() {
+  return std::getenv("CPLAB_EACH_VALUE_ONCE") != nullptr;
 }
 
 std::vector<NamedScenario> scenarios_of(const Algorithm& algorithm, DType dtype) {
@@ -24,7 +24,7 @@ std::vector<NamedScenario> scenarios_of(const Algorithm& algorithm, DType dtype)
     dimensions.push_back(std::move(d));
   static std::map<std::string, std::vector<Case>> cases;  // the same for every dtype
   std::vector<Case>& own = cases[std::string(algorithm.name)];
-  if (own.empty()) own = cases_of(algorithm, dimensions, short_tests() ? 1 : 2);
+  if (own.empty()) own = cases_of(algorithm, dimensions, each_value_once() ? 1 : 2);
   std::vector<NamedScenario> scenarios;
   for (const Case& values : own) {
     Scenario s = scenario_of(algorithm, dimensions, values);

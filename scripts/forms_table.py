@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Which form of attention runs with which algorithm, and in which reader: the tables of docs/21-forms.md.
+
+    scripts/forms_table.py [PROGRAM]                         the tables, as markdown
+    scripts/forms_table.py [PROGRAM] --verify gpu FILE.json  verifies every cell on a GPU and writes what it said
+
+A cell has a letter for each reader that takes the form: c `cplab check`, s `cplab simulate`, v `cplab verify` on a CPU
+(outputs and gradients against the reference), g `cplab verify --device gpu`, as the record scenarios/measured/ has it.
+A dot is a refusal, exit code 2 with a message that says what is legal; what else the exit code is, stands there.
+"""
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+RECORD = ROOT / "scenarios/measured/forms.json"
+BASE = "scenarios/forms.toml"
+PACKED = "--unset problem.sequence --set problem.lengths=[100,30,126]"
+
+SOFTMAX = {
+    "causal": "",
+    "every key": "--set problem.mask=full",
+    "window": "--set problem.window=[64,0]",
+    "packed": PACKED,
+    "packed and padded": PACKED + " --set problem.padded_lengths=[104,32,128]",
+    "one key head": "--set problem.kv_heads=1",
+    "softcap": "--set problem.softcap=30",
+    "sinks": "--set problem.sink=head",
+    "bias alibi": "--set problem.bias=alibi",
+    "bias in buckets": "--set problem.bias=buckets --set problem.buckets=32",
+    "bias of keys": "--set problem.bias=keys",
+    "full bias": "--set problem.bias=full",
+    "prefix": "--set problem.prefix=64",
+    "groups": "--set problem.groups=[[10,30],[100,180]]",
+    "chunks": "--set problem.chunk=64",
+    "rectangles": "--set problem.mask=none --set problem.mask_rectangles=[[0,128,0,128,\"full\"],"
+                  "[128,256,64,256,\"causal\"]]",
+    "cross attention": "--set problem.mask=full --set problem.kv_sequence=192",
+    "cross, causal": "--set problem.kv_sequence=320 --set problem.align=bottom_right",
+    "decoding": "--set problem.sequence=1 --set problem.kv_sequence=256 --set problem.align=bottom_right "
+                "--set problem.direction=forward --set parallel.placement=contiguous",
+    "MLA, latent": "--set problem.kv_heads=8 --set problem.kv_latent=64 --set problem.rope_size=32 "
+                   "--set schedule.travels=latent",
+    "heads of 192, 128": "--set problem.head_size=192 --set problem.value_size=128",
+    "heads of 80": "--set problem.head_size=80",
+}
+LINEAR_BASE = "--set problem.attention=linear --set problem.kv_heads=8 "
+LINEAR = {
+    "decay": LINEAR_BASE + "--set problem.slopes=alibi",
+    "gate of heads": LINEAR_BASE + "--set problem.transition=head",
+    "gate of columns": LINEAR_BASE + "--set problem.transition=column",
+    "delta rule": LINEAR_BASE + "--set problem.transition=matrix",
+    "packed": LINEAR_BASE + PACKED + " --set problem.slopes=alibi",
+    "packed delta rule": LINEAR_BASE + PACKED + " --set problem.transition=matrix",
+}
+DYNAMIC_BASE = "--set problem.attention=dynamic_mask --set problem.bias=keys "
+DYNAMIC = {
+    "top k": DYNAMIC_BASE + "--set problem.keep=top_k --set problem.top_k=64 --set problem.block=8",
+    "relu": DYNAMIC_BASE + "--set problem.keep=relu",
+}
+READERS = {"c": "check", "s": "simulate", "v": "verify"}
+
+
+def command(program, reader, algorithm, form):
+    """The arguments that ask the reader for the form with the algorithm."""
+    return [program, *reader.split(), BASE, "--set", f"parallel.algorithm={algorithm}", *form.split()]
+
+
+def exit_code(arguments):
+    """(exit code, last line that was said)."""
+    result = subprocess.run(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    lines = [line for line in result.stdout.splitlines() if line.strip()]
+    return result.returncode, lines[-1] if lines else ""
+
+
+def algorithms(program):
+    listed = subprocess.run([program, "list", "algorithms", "--json", "-"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                            check=True)
+    return [a["name"] for a in json.loads(listed.stdout)["algorithms"]]
+
+
+def cell(program, algorithm, form, record):
+    letters = ""
+    for letter, reader in READERS.items():
+        code, said = exit_code(command(program, reader, algorithm, form))
+        if code == 2:
+            return "·"
+        letters += letter if code == 0 else f"{letter}{code}"
+        if code not in (0, 2):
+            print(f"{reader}: {algorithm}: {form}: {said}", file=sys.stderr)
+    return letters + ("g" if record.get(f"{algorithm}: {form}") == 0 else "")
+
+
+def print_table(program, names, forms, record, workers):
+    cells = {(form, name): workers.submit(cell, program, name, settings, record)
+             for form, settings in forms.items() for name in names}
+    told = {key: value.result() for key, value in cells.items()}
+    taken = [name for name in names if any(told[form, name] != "·" for form in forms)]
+    print("| form | " + " | ".join(name.replace("_", " ") for name in taken) + " | settings |")
+    print("|---|" + "---|" * len(taken) + "---|")
+    for form, settings in forms.items():
+        print(f"| {form} | " + " | ".join(told[form, name] for name in taken) + f" | `{settings}` |")
+
+
+def verify_on_gpu(program, names, file):
+    said = {}
+    for form in [*SOFTMAX.values(), *LINEAR.values(), *DYNAMIC.values()]:
+        for name in names:
+            if exit_code(command(program, "check", name, form))[0] == 2:
+                continue
+            code, last = exit_code(command(program, "verify --device gpu", name, form))
+            said[f"{name}: {form}"] = code
+            if code:
+                print(f"{name}: {form}: exit {code}: {last}", file=sys.stderr)
+    pathlib.Path(file).write_text(json.dumps(said, indent=0, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", nargs="?", default=str(ROOT / "build/release/cplab"))
+    parser.add_argument("--verify", nargs=2, metavar=("DEVICE", "FILE"))
+    arguments = parser.parse_args()
+    program = str(pathlib.Path(arguments.program).resolve())
+    names = algorithms(program)
+    if arguments.verify:
+        verify_on_gpu(program, names, arguments.verify[1])
+        return
+    record = json.loads(RECORD.read_text(encoding="utf-8"))["codes"] if RECORD.exists() else {}
+    with concurrent.futures.ThreadPoolExecutor(2) as workers:
+        for index, forms in enumerate([SOFTMAX, LINEAR, DYNAMIC]):
+            if index:
+                print()
+            print_table(program, names, forms, record, workers)
+
+
+if __name__ == "__main__":
+    main()
