@@ -102,8 +102,6 @@ std::string foreign_form(const AttentionKind& kind) {
   if (kind.mixer == Mixer::gated_delta) return "the gated delta rule with one gate a head";
   if (kind.mixer == Mixer::decay) return "linear attention with a decay of its own";
   if (kind.mixer == Mixer::latent) return "latent keys and values (MLA)";
-  if (kind.softcap > 0) return "a cap of logits";
-  if (kind.chunk > 0) return "chunks of tokens";
   if (!has_tables(kind)) return "heads of " + std::to_string(kind.head_size);
   return {};
 }
@@ -135,9 +133,9 @@ Scenario scenario_of(const Model& model, const AttentionCase& of, const Attentio
   p.dtype = DType::bf16;
   p.causal = !of.full;
   p.sink = kind.sink;
-  AttentionCase rows = of;
-  if (kind.chunk > 0) rows.document = std::min(of.document > 0 ? of.document : of.sequence, kind.chunk);
-  set_lengths(p, rows);
+  p.softcap = kind.softcap;
+  if (kind.chunk < of.sequence) p.chunk = kind.chunk;
+  set_lengths(p, of);
   if (kind.window > 0 && kind.window < of.sequence) p.window = {kind.window - 1, 0};
   p.scale = 1 / std::sqrt(static_cast<double>(p.head_size));
   p.direction = of.backward ? Direction::forward_backward : Direction::forward;
@@ -182,6 +180,12 @@ std::vector<AttentionChoice> choices_of(const Model& model, const AttentionCase&
     if (ranks < 2 || ranks >= of.cp || of.cp % ranks != 0) continue;
     found.push_back(choice("usp", "zigzag", {{"inner_ranks", ranks}}));
     found.push_back(choice("hierarchical", "zigzag", {{"inner_ranks", ranks}}));
+  }
+  // Over several nodes: rings within and across them, and a grid whose rows are nodes.
+  const std::int64_t node = group_machine.node.gpus;
+  if (node > 1 && of.cp > node && of.cp % node == 0) {
+    found.push_back(choice("double_ring", "zigzag", {{"inner_ranks", node}}));
+    found.push_back(choice("mesh", "zigzag", {{"query_ranks", node}}));
   }
   return found;
 }

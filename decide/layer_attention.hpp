@@ -43,7 +43,8 @@ struct AttentionCost {
   std::int64_t saved_bytes =
       0;  // q, k, v, out, lse and what else the plan keeps, of the rank that keeps most
   std::int64_t transient_bytes = 0;  // what its peak has beside them
-  // Empty: the plan is of this very attention. Else what the formula stands for: "a cap of logits".
+  // Empty: the plan is of this very attention. Else what the formula stands for: "latent keys and values
+  // (MLA)".
   std::string formula;
 };
 

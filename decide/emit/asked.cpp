@@ -31,7 +31,7 @@ Exchange exchange_of(const AttentionChoice& choice) {
   if (name == "head_strided") return Exchange::strided_gather;
   if (name == "all_to_all") return Exchange::heads;
   if (name == "hierarchical" || name == "usp") return Exchange::two_level;
-  return Exchange::scan;
+  return name.starts_with("lasp_") || name.starts_with("affine_") ? Exchange::scan : Exchange::other;
 }
 
 std::int64_t inner_ranks(const AttentionKind& kind, const AttentionChoice& choice,

@@ -13,7 +13,8 @@ namespace cplab::emitting {
 // How the ranks of a CP group share a layer. none: one rank. heads: they trade heads for tokens. two_level:
 // heads inside teams, a ring across them. strided_gather: a few heads at a time. scan: states of linear
 // attention pass from rank to rank.
-enum class Exchange : std::uint8_t { none, ring, gather, strided_gather, heads, two_level, scan };
+// other: softmax attention by a route that no framework has (double_ring, mesh).
+enum class Exchange : std::uint8_t { none, ring, gather, strided_gather, heads, two_level, scan, other };
 
 struct Asked {
   const AttentionKind* kind;

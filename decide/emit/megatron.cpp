@@ -92,6 +92,7 @@ std::string comm_type(Output& out, const Request& r, const Asked& one) {
       if (one.name() != "hierarchical") stands_in(type);
       if (type != "a2a+p2p") out.note(one.words() + " in teams of " + number(one.inner) + " is " + type);
       break;
+    case Exchange::other: type = stands_in("p2p"); break;
     default: type = "p2p";
   }
   const bool travels = type == "p2p" || type == "a2a+p2p";
