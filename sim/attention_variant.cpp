@@ -101,10 +101,12 @@ void model_general(Tile tile, kernels::cuda::VariantOptions options, AttentionVa
 }
 
 double masked_tiles(const kernels::cuda::ChosenMasked& chosen, const kernels::MaskedAttend& call) {
+  if (chosen.changed) return tiles_of(chosen.changed->chosen, call.tile);
   return static_cast<double>(chosen.work.tiles.size()) * static_cast<double>(call.tile.q.heads);
 }
 double masked_tiles(const kernels::cuda::ChosenMaskedBackward& chosen,
                     const kernels::MaskedAttendBackward& call) {
+  if (chosen.changed) return tiles_of(chosen.changed->chosen, call.tile);
   return static_cast<double>(chosen.by_k.tiles.size()) * static_cast<double>(call.tile.k.heads);
 }
 
@@ -132,7 +134,7 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   kernels::cuda::VariantOptions whole = options;
   whole.sms = sms;
   if constexpr (requires { kernels::cuda::masked_us(taken, call, sms, options.speeds()); }) {
-    if (result.family == KernelFamily::mma) {  // no table is of a mask
+    if (result.family != KernelFamily::general) {  // no table is of a mask
       result.tiles_s = kernels::cuda::masked_us(taken, call, sms, options.speeds()) * 1e-6;
       result.tiles = masked_tiles(taken, call);
       result.by_model = true;
@@ -192,6 +194,8 @@ Digest key_of(const RankPlan& plan, const Operation& op, const std::vector<kerne
              static_cast<std::int64_t>(view->runs.size())});
     for (const kernels::RowRun& run : view->runs) key.add({run.begin, run.count, run.step});
   }
+  key.add({std::bit_cast<std::int64_t>(op.softcap), static_cast<std::int64_t>(op.bias)});
+  for (const RowRange& run : plan.columns_of(op)) key.add({run.begin, run.count, run.step});
   key.add(static_cast<std::int64_t>(segments.size()));
   for (const kernels::Segment& s : segments)
     key.add({s.q_begin, s.q_count, s.k_begin, s.k_count, s.offset, s.left, s.right});
