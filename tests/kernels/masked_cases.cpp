@@ -112,7 +112,7 @@ class MaskedCase {
     }
     // As where bias and keep mask of keys lie behind V: its rows are no multiple of 16 bytes apart.
     const std::int64_t gap_unit = draw(g_, 0, 2);
-    if (tile_.layouts.gap_unit == 1 || gap_unit == 0) return;
+    if (tile_.layouts.gap_unit == 1 || gap_unit == 0 || runner.softcaps_only) return;
     const Sizes& s = m_.problem.sizes;
     const bool one_run = tile_.layouts.one_run;
     t_.v = random_tensor(g_, tile_.nominal, s.nk, s.G, s.E, m_.problem.v, gap_unit, one_run);
