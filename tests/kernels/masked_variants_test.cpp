@@ -65,7 +65,8 @@ TEST_CASE("masked variants: tensor cores where the tile and its mask have one 16
   CHECK(!fall_back(call.forward(), on_ampere));
 
   MaskedAttend capped = call.forward();
-  capped.mask = {.softcap = 30};
+  capped.mask = {};
+  capped.mask.softcap = 30;
   CHECK(choose_variant(capped, on_hopper).variant->name == "attend masked hopper bf16 128");
   CHECK(!fall_back(capped, on_hopper));
   CHECK(choose_variant(capped, on_ampere).variant->name == "attend masked mma bf16 128");
