@@ -101,12 +101,10 @@ void model_general(Tile tile, kernels::cuda::VariantOptions options, AttentionVa
 }
 
 double masked_tiles(const kernels::cuda::ChosenMasked& chosen, const kernels::MaskedAttend& call) {
-  if (chosen.changed) return tiles_of(chosen.changed->chosen, call.tile);
   return static_cast<double>(chosen.work.tiles.size()) * static_cast<double>(call.tile.q.heads);
 }
 double masked_tiles(const kernels::cuda::ChosenMaskedBackward& chosen,
                     const kernels::MaskedAttendBackward& call) {
-  if (chosen.changed) return tiles_of(chosen.changed->chosen, call.tile);
   return static_cast<double>(chosen.by_k.tiles.size()) * static_cast<double>(call.tile.k.heads);
 }
 
@@ -133,8 +131,17 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   if (!timed) return result;
   kernels::cuda::VariantOptions whole = options;
   whole.sms = sms;
-  if constexpr (requires { kernels::cuda::masked_us(taken, call, sms, options.speeds()); }) {
-    if (result.family != KernelFamily::general) {  // no table is of a mask
+  if constexpr (requires { taken.changed; }) {
+    if (taken.changed) {
+      result.longer = kernels::cuda::changed_longer(call, options.speeds());
+      result.changes_scores = true;
+      if (std::find(timed->begin(), timed->end(), std::pair{kind, result.family}) == timed->end())
+        return result;
+      result.tiles_s = kernels::cuda::predicted_seconds(taken.changed->chosen, call.tile, whole);
+      result.tiles = tiles_of(taken.changed->chosen, call.tile);
+      return result;
+    }
+    if (result.family == KernelFamily::mma) {  // no table is of a mask
       result.tiles_s = kernels::cuda::masked_us(taken, call, sms, options.speeds()) * 1e-6;
       result.tiles = masked_tiles(taken, call);
       result.by_model = true;

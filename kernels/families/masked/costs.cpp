@@ -59,24 +59,14 @@ MaskedCosts masked_costs(int head_size, BiasKind bias, const Rates& rates) {
   return {.forward = forward, .dkv = backward * 4 / 7, .dq = backward * 3 / 7};  // 4 of 7 products
 }
 
-namespace {
-
-// What softmax attention takes for the same tiles, and how much longer a softcap makes that. A bias of
-// positions is taken to cost nothing.
-template <class Chosen, class Tile>
-double changed_us(const Chosen& chosen, const Tile& tile, double softcap, Rate longer, int sms,
-                  const Rates& rates) {
-  const VariantOptions options{.sm_major = 9, .sms = sms, .build = {}, .rates = &rates};
-  const double seconds = chosen.variant->family->time(chosen, tile, options).seconds();
-  return seconds * 1e6 * (softcap > 0 ? rates[longer] : 1);
+double changed_longer(const MaskedAttend& call, const Rates& rates) {
+  return call.mask.softcap > 0 ? rates[Rate::masked_hopper_forward_softcap] : 1;
+}
+double changed_longer(const MaskedAttendBackward& call, const Rates& rates) {
+  return call.mask.softcap > 0 ? rates[Rate::masked_hopper_backward_softcap] : 1;
 }
 
-}  // namespace
-
 double masked_us(const ChosenMasked& chosen, const MaskedAttend& call, int sms, const Rates& rates) {
-  if (chosen.changed)
-    return changed_us(chosen.changed->chosen, call.tile, call.mask.softcap, Rate::masked_hopper_forward_softcap,
-                      sms, rates);
   std::vector<double> times = walked_blocks(chosen.work, false, cell_rows);
   multiply(times, masked_costs(static_cast<int>(call.tile.q.width), bias_of(call.mask), rates).forward);
   return rates[Rate::launch_us] + in_order_us(std::move(times), call.tile.q.heads, blocks_at_once, sms);
@@ -85,9 +75,6 @@ double masked_us(const ChosenMasked& chosen, const MaskedAttend& call, int sms, 
 double masked_us(const ChosenMaskedBackward& chosen, const MaskedAttendBackward& call, int sms,
                  const Rates& rates) {
   const AttendBackward& tile = call.tile;
-  if (chosen.changed)
-    return changed_us(chosen.changed->chosen, tile, call.mask.softcap, Rate::masked_hopper_backward_softcap, sms,
-                      rates);
   const MaskedCosts costs = masked_costs(static_cast<int>(tile.q.width), bias_of(call.mask), rates);
   std::vector<double> of_queries = walked_blocks(chosen.by_q, false, cell_rows),
                       of_keys = walked_blocks(chosen.by_k, true, cell_rows);
