@@ -1,5 +1,5 @@
-// What the kernels for Hopper that change scores take beside the parameters of attention: a softcap, slopes of
-// alibi, and where the rows of a segment are. Plain host code.
+// What the kernels for Hopper that change scores take beside the parameters of attention: a softcap, slopes
+// of alibi, and where the rows of a segment are. Plain host code.
 //
 //   z = s - slope |t - p|     x = tanh(inner z), or z
 //

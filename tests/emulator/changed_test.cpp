@@ -160,8 +160,7 @@ struct Alibi {
   Alibi(std::int64_t queries, std::int64_t keys, std::int64_t width)
       : nq(queries), nk(keys), H(4), G(2), D(width), slopes{0.5, 0.0625, 0.004, 0} {
     std::mt19937 g(7);
-    q = drawn(g, nq * H * D), k = drawn(g, nk * G * D), v = drawn(g, nk * G * D),
-    dout = drawn(g, nq * H * D);
+    q = drawn(g, nq * H * D), k = drawn(g, nk * G * D), v = drawn(g, nk * G * D), dout = drawn(g, nq * H * D);
     out.assign(static_cast<std::size_t>(nq * H * D), -7), lse.assign(static_cast<std::size_t>(nq * H), -7);
     dq = out, dk.assign(static_cast<std::size_t>(nk * G * D), -7), dv = dk, delta = lse;
   }
@@ -259,12 +258,9 @@ TEST_CASE("hopper kernels with alibi, emulated, beside the CPU's tiles") {
     one.positions = {{0, 360, 1}, {100, 260, 1}};
     for (const std::int64_t right : {0, -1}) {
       one.segments = {{.q_count = 260, .k_count = 360, .offset = 100, .right = right}};
-      const std::vector<Segment> first = {{.q_count = 260, .k_count = 150, .offset = 100, .right = right}},
-                                 second = {{.q_count = 260,
-                                            .k_begin = 150,
-                                            .k_count = 210,
-                                            .offset = -50,
-                                            .right = right}};
+      const std::vector<Segment>
+          first = {{.q_count = 260, .k_count = 150, .offset = 100, .right = right}},
+          second = {{.q_count = 260, .k_begin = 150, .k_count = 210, .offset = -50, .right = right}};
       check(one, one, first, second);
     }
     one.softcap = 2;
@@ -272,8 +268,9 @@ TEST_CASE("hopper kernels with alibi, emulated, beside the CPU's tiles") {
     // Every third token, in two halves of a packed row; a window, and rows that see nothing.
     Alibi two(200, 230, D);
     two.positions = {{0, 130, 3}, {900, 100, 3}, {30, 100, 3}, {930, 100, 3}};
-    two.segments = {{.q_count = 100, .k_count = 130, .offset = 10, .left = 40, .right = 0},
-                    {.q_begin = 110, .q_count = 90, .k_begin = 130, .k_count = 100, .offset = 20, .right = 0}};
+    two.segments = {
+        {.q_count = 100, .k_count = 130, .offset = 10, .left = 40, .right = 0},
+        {.q_begin = 110, .q_count = 90, .k_begin = 130, .k_count = 100, .offset = 20, .right = 0}};
     check(two, two, two.segments, {});
     // One segment over both halves, whose positions leap.
     two.segments = {{.q_count = 200, .k_count = 230}};

@@ -59,9 +59,8 @@ TEST_CASE("masked variants: tensor cores where the tile and its mask have one 16
   CHECK(choose_variant(call.backward(false), on_hopper).variant->name ==
         "attend_backward masked mma bf16 128");
   // Hopper's own kernels take no mask; other GPUs have none that would be faster.
-  CHECK(
-      fall_back(call.forward(), on_hopper)->text() ==
-      "not attend masked hopper bf16 128: it takes no stored bias; about 7 times slower for a FLOP");
+  CHECK(fall_back(call.forward(), on_hopper)->text() ==
+        "not attend masked hopper bf16 128: it takes no stored bias; about 7 times slower for a FLOP");
   CHECK(!fall_back(call.forward(), on_ampere));
 
   MaskedAttend capped = call.forward();
@@ -72,8 +71,9 @@ TEST_CASE("masked variants: tensor cores where the tile and its mask have one 16
   CHECK(choose_variant(capped, on_ampere).variant->name == "attend masked mma bf16 128");
   MaskedAttendBackward back = call.backward();
   back.mask = capped.mask, back.dbias.reset();
-  CHECK(fall_back(back, on_hopper)->text().starts_with(
-      "not attend_backward masked hopper bf16 128: dq is not fp32; about "));
+  CHECK(fall_back(back, on_hopper)
+            ->text()
+            .starts_with("not attend_backward masked hopper bf16 128: dq is not fp32; about "));
   back.tile.dq.dtype = DType::fp32;
   CHECK(choose_variant(back, on_hopper).variant->name == "attend_backward masked hopper bf16 128");
 

@@ -62,8 +62,8 @@ TEST_CASE("a head size without a kernel on tensor cores: the time of the kernel 
   }
 }
 
-// With the kernels of every architecture 15.3 ms were measured; Hopper's own take it now, and nobody has measured
-// them.
+// With the kernels of every architecture 15.3 ms were measured; Hopper's own take it now, and nobody has
+// measured them.
 TEST_CASE("a softcap costs what Hopper's own kernels take") {
   const Json result = simulated(trial("03-by-dynamic-mask.toml"),
                                 {"problem.sequence=16384", "problem.heads=16", "problem.kv_heads=8",

@@ -20,9 +20,7 @@ struct ChangedScores<true> {
   __device__ __forceinline__ explicit ChangedScores(const ChangedForwardParams& params)
       : by_(params.scores) {}
 
-  __device__ __forceinline__ void start(int head) {
-    slope_ = by_.slopes != nullptr ? by_.slopes[head] : 0;
-  }
+  __device__ __forceinline__ void start(int head) { slope_ = by_.slopes != nullptr ? by_.slopes[head] : 0; }
   // s of the warp's 16 rows, from first_row on. In the block's bounds `segment` is the shift of its segment.
   template <int n_tiles>
   __device__ __forceinline__ void change(float (&s)[n_tiles][4], const Block& block, int first_row) const {

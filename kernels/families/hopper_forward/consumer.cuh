@@ -26,10 +26,7 @@ class ForwardConsumer {
 
   __device__ __forceinline__ ForwardConsumer(const ForwardParamsOf<changes>& params,
                                              ForwardStorage<D, W>& memory, int warpgroup)
-      : params_(params),
-        memory_(memory),
-        warpgroup_(warpgroup),
-        mainloop_(memory, warpgroup, params) {}
+      : params_(params), memory_(memory), warpgroup_(warpgroup), mainloop_(memory, warpgroup, params) {}
 
   __device__ __forceinline__ void run() {
     if (warpgroup_ == Shape::consumers - 1) warp_scheduler_barrier_arrive();  // the first warpgroup begins

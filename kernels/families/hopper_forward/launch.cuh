@@ -49,11 +49,11 @@ Launch bind_forward(const AttendParams& call) {
 template <class T, int D, int W, bool ping_pong, bool changes = false>
 KernelFunction forward_function() {
   using Shape = ForwardShape<D, W>;
-  return kernel_function<attend_forward_kernel<T, D, W, ping_pong, changes>, sizeof(ForwardStorage<D, W>) + 1024,
-                         Claim::hopper>({.threads = Shape::threads,
-                                         .tile_rows = Shape::rows,
-                                         .tile_columns = Shape::keys,
-                                         .stages = Shape::v_stages});
+  return kernel_function<attend_forward_kernel<T, D, W, ping_pong, changes>,
+                         sizeof(ForwardStorage<D, W>) + 1024, Claim::hopper>({.threads = Shape::threads,
+                                                                              .tile_rows = Shape::rows,
+                                                                              .tile_columns = Shape::keys,
+                                                                              .stages = Shape::v_stages});
 }
 
 template <class T, int D, int W>

@@ -23,7 +23,8 @@ class ForwardProducer {
   using VPlace = PipelinePlace<Shape::v_stages>;
   using Tiles = PipelineIndex<Shape::q_stages>;
 
-  __device__ __forceinline__ ForwardProducer(const ForwardParamsOf<changes>& params, ForwardStorage<D, W>& memory)
+  __device__ __forceinline__ ForwardProducer(const ForwardParamsOf<changes>& params,
+                                             ForwardStorage<D, W>& memory)
       : params_(params), memory_(memory), tile_index_(static_cast<int>(blockIdx.x)) {}
 
   // The thread block's first tile. There always is one.
@@ -169,7 +170,8 @@ class ForwardProducer {
     memory_.bounds[stage] = block;
     memory_.bounds[stage].head = kv_head_;
     if constexpr (changes) {
-      if (params_.scores.shifts != nullptr) memory_.bounds[stage].segment = params_.scores.shifts[block.segment];
+      if (params_.scores.shifts != nullptr)
+        memory_.bounds[stage].segment = params_.scores.shifts[block.segment];
     }
     BlockInfo& info = memory_.info[stage];
     info.keys = block.end - block.begin;

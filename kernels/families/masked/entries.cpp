@@ -19,7 +19,8 @@ KernelEntry masked_entry(const Variant& variant, std::string_view kind) {
 
 // Of Hopper's kernels: those of the plain variant, of which one instance is there for either way in which
 // warpgroups take turns.
-std::vector<KernelEntry> changed_entries(std::vector<KernelEntry> plain, const std::string& name, bool forward) {
+std::vector<KernelEntry> changed_entries(std::vector<KernelEntry> plain, const std::string& name,
+                                         bool forward) {
   if (forward) {
     plain.resize(1);
     plain.front().part.clear();

@@ -1,6 +1,6 @@
 // The kernels of attention that changes logits of this build (kernels/families/masked/variants.hpp has their
-// names): those of Hopper's own for softcaps and alibi, the mma.sync kernels of bf16 and fp16, those that take
-// every call, and the scan of the keep mask before either.
+// names): those of Hopper's own for softcaps and alibi, the mma.sync kernels of bf16 and fp16, those that
+// take every call, and the scan of the keep mask before either.
 #pragma once
 
 #include <span>
@@ -18,8 +18,8 @@ namespace cplab::kernels::cuda {
 
 template <class Params>
 struct MaskedKernelOf {
-  std::string name;  // of the variant
-  Launch (*bind)(const Params&);  // as of AttendKernel
+  std::string name;                           // of the variant
+  Launch (*bind)(const Params&);              // as of AttendKernel
   std::span<const KernelFunction> functions;  // in the order of kernel_entries()
 };
 using MaskedKernel = MaskedKernelOf<MaskedParams>;

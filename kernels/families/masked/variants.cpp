@@ -20,7 +20,8 @@ namespace cplab::kernels::cuda {
 namespace {
 
 const AttendVariant* plain_of(const KernelBuild& build, const MaskedVariant& of) {
-  const std::string name = hopper_forward_name(of.dtype, of.head_size, hopper_forward_warpgroups(of.head_size));
+  const std::string name =
+      hopper_forward_name(of.dtype, of.head_size, hopper_forward_warpgroups(of.head_size));
   for (const AttendVariant& variant : attend_variants(build))
     if (variant.name == name) return &variant;
   return nullptr;
@@ -189,11 +190,10 @@ namespace {
 // The lists of the four builds, each made once.
 template <class Variant>
 std::span<const Variant> list_of_build(const KernelBuild& build, const MaskedNames& names) {
-  static const std::vector<Variant> lists[] = {
-      list_of<Variant>({.hopper = false, .full = false}, names),
-      list_of<Variant>({.hopper = true, .full = false}, names),
-      list_of<Variant>({.hopper = false, .full = true}, names),
-      list_of<Variant>({.hopper = true, .full = true}, names)};
+  static const std::vector<Variant> lists[] = {list_of<Variant>({.hopper = false, .full = false}, names),
+                                               list_of<Variant>({.hopper = true, .full = false}, names),
+                                               list_of<Variant>({.hopper = false, .full = true}, names),
+                                               list_of<Variant>({.hopper = true, .full = true}, names)};
   return lists[(build.hopper ? 1 : 0) + (build.full ? 2 : 0)];
 }
 

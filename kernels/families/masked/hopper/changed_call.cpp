@@ -73,9 +73,8 @@ std::optional<std::int64_t> common_step(const Positions& positions) {
 template <class Take>
 void for_each_run(const std::vector<PositionRun>& runs, std::int64_t begin, std::int64_t count, Take take) {
   const std::int64_t end = begin + count;
-  auto run = std::upper_bound(runs.begin(), runs.end(), begin, [](std::int64_t row, const PositionRun& r) {
-    return row < r.first + r.count;
-  });
+  auto run = std::upper_bound(runs.begin(), runs.end(), begin,
+                              [](std::int64_t row, const PositionRun& r) { return row < r.first + r.count; });
   for (; run != runs.end() && run->first < end; ++run) {
     const std::int64_t first = std::max(begin, run->first);
     take(first, std::min(end, run->first + run->count) - first);

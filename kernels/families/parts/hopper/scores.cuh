@@ -58,9 +58,9 @@ __device__ __forceinline__ void cap_scores(float (&s)[n_tiles][4], const ScorePa
     for (int e = 0; e < 4; ++e) s[n][e] = 1 - __fdividef(2, 1 + exp2_approx(s[n][e] * by.twice_log2));
 }
 
-// What a softcap multiplies dS by: 1 - tanh^2. The tanh comes from P = exp2(x scale_log2 - lse), because there
-// are no registers to keep it in. lse: in units of log2, +inf where a query has no gradient. Where P is 0 the
-// factor is, too.
+// What a softcap multiplies dS by: 1 - tanh^2. The tanh comes from P = exp2(x scale_log2 - lse), because
+// there are no registers to keep it in. lse: in units of log2, +inf where a query has no gradient. Where P is
+// 0 the factor is, too.
 __device__ __forceinline__ float cap_slope(float p, float lse, const ScoreParams& by) {
   const float t = fmaxf((log2_approx(p) + lse) * by.inverse_log2, -1.0f);
   return fmaf(-t, t, 1.0f);
