@@ -131,7 +131,16 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   if (!timed) return result;
   kernels::cuda::VariantOptions whole = options;
   whole.sms = sms;
-  if constexpr (requires { kernels::cuda::masked_us(taken, call, sms, options.speeds()); }) {
+  if constexpr (requires { taken.changed; }) {
+    if (taken.changed) {
+      result.longer = kernels::cuda::changed_longer(call, options.speeds());
+      result.changes_scores = true;
+      if (std::find(timed->begin(), timed->end(), std::pair{kind, result.family}) == timed->end())
+        return result;
+      result.tiles_s = kernels::cuda::predicted_seconds(taken.changed->chosen, call.tile, whole);
+      result.tiles = tiles_of(taken.changed->chosen, call.tile);
+      return result;
+    }
     if (result.family == KernelFamily::mma) {  // no table is of a mask
       result.tiles_s = kernels::cuda::masked_us(taken, call, sms, options.speeds()) * 1e-6;
       result.tiles = masked_tiles(taken, call);
@@ -192,6 +201,8 @@ Digest key_of(const RankPlan& plan, const Operation& op, const std::vector<kerne
              static_cast<std::int64_t>(view->runs.size())});
     for (const kernels::RowRun& run : view->runs) key.add({run.begin, run.count, run.step});
   }
+  key.add({std::bit_cast<std::int64_t>(op.softcap), static_cast<std::int64_t>(op.bias)});
+  for (const RowRange& run : plan.columns_of(op)) key.add({run.begin, run.count, run.step});
   key.add(static_cast<std::int64_t>(segments.size()));
   for (const kernels::Segment& s : segments)
     key.add({s.q_begin, s.q_count, s.k_begin, s.k_count, s.offset, s.left, s.right});

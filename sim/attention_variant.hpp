@@ -49,6 +49,10 @@ struct AttentionVariant {
   // there are, all heads together.
   double tiles_s = 0, tiles = 0;
   bool by_model = false;  // no table is of such kernels, and tiles_s is all that is known (general, masked)
+  // How many times as long as that, and as tables say: Hopper's own kernels that change scores, which are
+  // priced as those that do not.
+  double longer = 1;
+  bool changes_scores = false;  // it is such a kernel
 };
 
 // The same of a point of a table of ours, on `sms` multiprocessors: the call that `cplab calibrate` makes.

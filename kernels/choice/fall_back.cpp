@@ -100,40 +100,38 @@ std::optional<FallBack> fall_back_of(std::span<const Variant> variants, const Va
       [&](const Variant& variant) { return variant.family->flop_us(variant, rates); });
 }
 
-// Dynamic masks have no kernels of Hopper's own: where there is room for those, the kernels on tensor cores
-// that take them are slower for a FLOP than what softmax attention takes.
-template <class Variant, class Preferred, class Call>
-std::optional<FallBack> beside_hopper(const Variant& variant, std::span<const Preferred> preferred,
-                                      const Call& call, const VariantOptions& options) {
-  if (options.choice == KernelChoice::portable) return {};
-  const Rates& rates = options.speeds();
-  for (const Preferred& hopper : preferred)
-    if (hopper.sm_major != 0 && hopper.sm_major == options.sm_major && hopper.dtype == variant.dtype &&
-        hopper.head_size == variant.head_size)
-      return FallBack{.preferred = hopper.name,
-                      .reason = {"", "it takes no softcap, bias or keep mask"},
-                      .times_slower = flop_us(variant, bias_of(call.mask), rates) /
-                                      hopper.family->flop_us(hopper, rates)};
-  return {};
-}
-
-template <class Variant, class Preferred, class Call>
-std::optional<FallBack> fall_back_of(std::span<const Variant> variants, std::span<const Preferred> preferred,
-                                     const Call& call, const VariantOptions& options) {
+// Of calls that change logits: Hopper's own kernels take some, those of every architecture with tensor cores
+// more, the general ones all.
+template <class Variant, class Call>
+std::optional<FallBack> fall_back_of_changed(std::span<const Variant> variants, const Call& call,
+                                             const VariantOptions& options) {
   const View &q = call.tile.q, &v = call.tile.v;
   constexpr bool forward = std::is_same_v<Variant, MaskedVariant>;
   const Rates& rates = options.speeds();
   const auto of_variant = [&](const Variant& variant) { return flop_us(variant, BiasKind::none, rates); };
   std::vector<const Variant*> fast;
+  std::optional<FallBack> of_hopper;
+  double hopper_us = 0;
   for (const Variant& variant : variants) {
-    if (variant.on_tensor_cores() && variant.dtype == on_tensor_cores_of(q.dtype)) fast.push_back(&variant);
+    const bool hopper = variant.plain != nullptr;
+    if (!allows_changed(variant, options)) continue;
+    if (!hopper && variant.on_tensor_cores() && variant.dtype == on_tensor_cores_of(q.dtype))
+      fast.push_back(&variant);
     if (variant.dtype != q.dtype || variant.head_size != q.width) continue;
-    if (const Unmet unmet = variant.unmet(call))
+    const Unmet unmet = variant.unmet(call);
+    if (hopper) {
+      if (!unmet) return {};
+      of_hopper = FallBack{.preferred = variant.name, .reason = *unmet};
+      hopper_us = of_variant(variant);
+      continue;
+    }
+    if (unmet)
       return FallBack{
           .preferred = variant.name,
           .reason = *unmet,
           .times_slower = general_flop_us(forward, head_sizes(q, v), q.dtype, rates) / of_variant(variant)};
-    return beside_hopper(variant, preferred, call, options);
+    if (of_hopper) of_hopper->times_slower = flop_us(variant, bias_of(call.mask), rates) / hopper_us;
+    return of_hopper;
   }
   return without_tensor_cores(forward, fast, q, v, rates, of_variant);
 }
@@ -203,12 +201,11 @@ std::optional<FallBack> fall_back(const AttendBackward& call, const VariantOptio
 }
 
 std::optional<FallBack> fall_back(const MaskedAttend& call, const VariantOptions& options) {
-  return fall_back_of(masked_variants(options.build), attend_variants(options.build), call, options);
+  return fall_back_of_changed(masked_variants(options.build), call, options);
 }
 
 std::optional<FallBack> fall_back(const MaskedAttendBackward& call, const VariantOptions& options) {
-  return fall_back_of(masked_backward_variants(options.build), attend_backward_variants(options.build), call,
-                      options);
+  return fall_back_of_changed(masked_backward_variants(options.build), call, options);
 }
 
 std::optional<FallBack> fall_back(const LinearLocal& call, const VariantOptions& options) {

@@ -84,6 +84,73 @@ std::size_t push(State& state, const std::string& name, Scan scan, Products prod
   return number;
 }
 
+// Of Hopper's own kernels.
+template <class State>
+void set_scores(State& state, ScoreParams& into, const ScoreTables& tables) {
+  into = tables.numbers;
+  if (tables.slopes.empty()) return;
+  state.template point<float>(into.slopes, tables.slopes);
+  if (!tables.shifts.empty()) state.template point<std::int32_t>(into.shifts, tables.shifts);
+}
+
+template <class State>
+void set_changed(State& state, MaskedParams& p, const ChangedTiles<ChosenForward>& changed,
+                 const Attend& call) {
+  AttendParams& tile = p.tile;
+  const RowSpaces& spaces = changed.chosen.spaces.value();
+  state.set(tile.q, call.q, &spaces.q);
+  state.set(tile.k, call.k, &spaces.k);
+  state.set(tile.v, call.v, &spaces.k);
+  state.set(tile.out, call.out, &spaces.q);
+  state.set(tile.lse, call.lse, &spaces.q);
+  state.set(tile.work, changed.chosen.work);
+  tile.multiprocessors = state.options.sms;
+  if (!changed.chosen.work.even) state.place_counters(tile.tile_counter, 1);
+  set_scores(state, p.scores, changed.scores);
+}
+
+template <class State>
+void set_changed(State& state, MaskedBackwardParams& p, const ChangedTiles<ChosenBackward>& changed,
+                 const AttendBackward& call) {
+  AttendBackwardParams& tile = p.tile;
+  const RowSpaces& spaces = changed.chosen.spaces.value();
+  const std::pair<DeviceView*, const View*> of_queries[] = {{&tile.q, &call.q},
+                                                            {&tile.dout, &call.dout},
+                                                            {&tile.lse, &call.lse},
+                                                            {&tile.delta, &call.delta},
+                                                            {&tile.dq, &call.dq}},
+                                            of_keys[] = {{&tile.k, &call.k},
+                                                         {&tile.v, &call.v},
+                                                         {&tile.dk, &call.dk},
+                                                         {&tile.dv, &call.dv}};
+  for (const auto& [into, view] : of_queries) state.set(*into, *view, &spaces.q);
+  for (const auto& [into, view] : of_keys) state.set(*into, *view, &spaces.k);
+  if (call.write_dk == Write::store) {
+    state.set(tile.zeroed_dk, call.dk);
+    state.set(tile.zeroed_dv, call.dv);
+  }
+  state.set(tile.by_q, changed.chosen.by_q);
+  state.set(tile.by_k, changed.chosen.by_k);
+  tile.multiprocessors = state.options.sms;
+  state.place_counters(tile.tile_counter, 1);
+  set_scores(state, p.scores, changed.scores);
+}
+
+template <class State>
+void set_masked(State& state, MaskedBackwardParams& p, const ChosenMaskedBackward& chosen,
+                const MaskedAttendBackward& call, bool skips) {
+  AttendBackwardParams& tile = p.tile;
+  const AttendBackward& host = call.tile;
+  const std::pair<DeviceView*, const View*> views[] = {
+      {&tile.q, &host.q},       {&tile.k, &host.k},     {&tile.v, &host.v},
+      {&tile.dout, &host.dout}, {&tile.lse, &host.lse}, {&tile.delta, &host.delta},
+      {&tile.dq, &host.dq},     {&tile.dk, &host.dk},   {&tile.dv, &host.dv}};
+  for (const auto& [into, view] : views) state.set(*into, *view);
+  state.set(tile.by_q, chosen.by_q);
+  state.set(tile.by_k, chosen.by_k);
+  set_mask(state, p.mask, call.mask, host.q, host.k, host.segments, skips, true);
+}
+
 }  // namespace
 
 std::size_t CudaCalls::add(const MaskedAttend& call, bool skips) {
@@ -92,20 +159,23 @@ std::size_t CudaCalls::add(const MaskedAttend& call, bool skips) {
   const ChosenMasked chosen = choose_variant(call, state.options);
   const auto p = state.begin<MaskedParams>();
   AttendParams& tile = p->tile;
-  state.set(tile.q, call.tile.q);
-  state.set(tile.k, call.tile.k);
-  state.set(tile.v, call.tile.v);
-  state.set(tile.out, call.tile.out);
-  state.set(tile.lse, call.tile.lse);
-  state.set(tile.work, chosen.work);
+  if (chosen.changed) {
+    set_changed(state, *p, *chosen.changed, call.tile);
+  } else {
+    state.set(tile.q, call.tile.q);
+    state.set(tile.k, call.tile.k);
+    state.set(tile.v, call.tile.v);
+    state.set(tile.out, call.tile.out);
+    state.set(tile.lse, call.tile.lse);
+    state.set(tile.work, chosen.work);
+    set_mask(state, p->mask, call.mask, call.tile.q, call.tile.k, call.tile.segments, skips, false);
+  }
   tile.scale = call.tile.scale;
   tile.write = call.tile.write;
   set_numbers_of_heads(tile, call.tile);
-  set_mask(state, p->mask, call.mask, call.tile.q, call.tile.k, call.tile.segments, skips, false);
-  const auto launch = kernel_of(*chosen.variant).launch;
   const std::size_t number = push(
       state, chosen.variant->name, [p](CudaStream stream) { launch_mask_scan(p->mask, stream); },
-      [p, launch](CudaStream stream) { launch(*p, stream); });
+      [p, launch = kernel_of(*chosen.variant).bind(*p)](CudaStream stream) { launch(stream); });
   return state.note(number, cuda::fall_back(call, state.options));
 }
 
@@ -116,33 +186,34 @@ std::size_t CudaCalls::add(const MaskedAttendBackward& call, bool skips) {
   const auto p = state.begin<MaskedBackwardParams>();
   AttendBackwardParams& tile = p->tile;
   const AttendBackward& host = call.tile;
-  const std::pair<DeviceView*, const View*> views[] = {
-      {&tile.q, &host.q},       {&tile.k, &host.k},     {&tile.v, &host.v},
-      {&tile.dout, &host.dout}, {&tile.lse, &host.lse}, {&tile.delta, &host.delta},
-      {&tile.dq, &host.dq},     {&tile.dk, &host.dk},   {&tile.dv, &host.dv}};
-  for (const auto& [into, view] : views) state.set(*into, *view);
-  state.set(tile.by_q, chosen.by_q);
-  state.set(tile.by_k, chosen.by_k);
   tile.scale = host.scale;
   tile.write_dq = host.write_dq;
   tile.write_dk = host.write_dk;
-  set_mask(state, p->mask, call.mask, host.q, host.k, host.segments, skips, true);
+  if (chosen.changed)
+    set_changed(state, *p, *chosen.changed, host);
+  else
+    set_masked(state, *p, chosen, call, skips);
   if (call.dbias) state.set(p->dbias, *call.dbias);
   if (call.dtable) state.set(p->dtable, *call.dtable);
   p->write_dbias = call.write_dbias;
+  const auto zeroed_dq = std::make_shared<DeviceView>();
+  const bool sums_dq = chosen.changed && host.write_dq == Write::store;
+  if (sums_dq) state.set(*zeroed_dq, host.dq);
   const bool no_queries = host.q.heads == 0;  // then nothing reads the keys
   const bool zeroes_dbias = call.dbias && call.write_dbias == Write::store && (p->mask.full || no_queries);
-  const auto launch = kernel_of(*chosen.variant).launch;
-  const auto products = [p, launch, zeroes_dbias, no_queries](CudaStream stream) {
+  // A bind() reads shapes: of a call without heads there are none.
+  const auto launch = no_queries ? Launch() : kernel_of(*chosen.variant).bind(*p);
+  const auto products = [p, launch, zeroes_dbias, zeroed_dq, sums_dq, no_queries](CudaStream stream) {
     if (zeroes_dbias) launch_fill(p->dbias, 0, stream);
-    if (!no_queries) return launch(*p, stream);
+    if (sums_dq && !no_queries) launch_fill(*zeroed_dq, 0, stream);
+    if (!no_queries) return launch(stream);
     if (p->tile.write_dk == Write::add) return;
     launch_fill(p->tile.dk, 0, stream);
     launch_fill(p->tile.dv, 0, stream);
   };
   const std::size_t number = push(
       state, chosen.variant->name, [p](CudaStream stream) { launch_mask_scan(p->mask, stream); }, products);
-  state.calls[number].deterministic = !call.dtable;
+  state.calls[number].deterministic = !call.dtable && !chosen.changed;
   return state.note(number, cuda::fall_back(call, state.options));
 }
 

@@ -24,9 +24,23 @@ void add_general(Table<MaskedBackwardKernel>& table) {
   add(table, general_masked_backward_kernels());
 }
 
+#ifdef CPLAB_HOPPER_KERNELS
+template <int... head_sizes>
+void add_hopper(Table<MaskedKernel>& table, std::integer_sequence<int, head_sizes...>) {
+  (add(table, changed_forward_kernels<head_sizes>()), ...);
+}
+template <int... head_sizes>
+void add_hopper(Table<MaskedBackwardKernel>& table, std::integer_sequence<int, head_sizes...>) {
+  (add(table, changed_backward_kernels<head_sizes>()), ...);
+}
+#endif
+
 template <class Kernel, class Variant>
 Table<Kernel> make_masked_table(std::span<const Variant> variants) {
   Table<Kernel> table;
+#ifdef CPLAB_HOPPER_KERNELS
+  add_hopper(table, std::integer_sequence<int, CPLAB_HOPPER_HEAD_SIZES>{});
+#endif
   add_mma(table, std::integer_sequence<int, CPLAB_MMA_HEAD_SIZES>{});
 #ifdef CPLAB_FULL_KERNELS
   add_mma(table, std::integer_sequence<int, CPLAB_FULL_HEAD_SIZES>{});

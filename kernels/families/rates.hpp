@@ -78,6 +78,8 @@ enum class Rate : std::uint8_t {
   masked_backward_none_us,
   masked_backward_keys_us,
   masked_backward_full_us,
+  masked_hopper_forward_softcap,
+  masked_hopper_backward_softcap,
   linear_scan_step_us,
 };
 
@@ -168,6 +170,10 @@ constexpr RateName rate_names[] = {
      "a tile of 64 keys and one of 64 queries, head size 128, no bias"},
     {Rate::masked_backward_keys_us, "masked", "backward_keys_us", "the same with a bias of keys"},
     {Rate::masked_backward_full_us, "masked", "backward_full_us", "the same with a bias of pairs"},
+    {Rate::masked_hopper_forward_softcap, "masked", "hopper_forward_softcap",
+     "Hopper's own forward with a softcap, over that without"},
+    {Rate::masked_hopper_backward_softcap, "masked", "hopper_backward_softcap",
+     "Hopper's own backward with a softcap, over that without"},
     {Rate::linear_scan_step_us, "linear", "scan_step_us", "a state of a scan"},
 };
 constexpr std::size_t rate_count = std::size(rate_names);

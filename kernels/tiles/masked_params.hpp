@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/tiles/params.hpp"
+#include "kernels/tiles/score_params.hpp"
 
 namespace cplab::kernels::cuda {
 
@@ -57,6 +58,7 @@ struct DevicePairMask {
 struct MaskedParams {
   AttendParams tile;
   DevicePairMask mask;
+  ScoreParams scores = {};  // of Hopper's own kernels, which do not look at the mask
 };
 
 struct MaskedBackwardParams {
@@ -65,6 +67,7 @@ struct MaskedBackwardParams {
   DeviceView dbias;  // without data: absent. Where it is full and stored it has been filled with 0
   Write write_dbias = Write::store;
   DeviceView dtable;  // without data: absent; added to
+  ScoreParams scores = {};
 };
 
 // Of a selection of keys (SelectKeys of masked.hpp).

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/tiles/params.hpp"
+#include "kernels/tiles/masked_params.hpp"
 
 namespace cplab::emulator {
 
@@ -35,6 +35,9 @@ struct EmulatedKernels {
   RunAttendBackward attend_backward_ordered;  // likewise, in turn
   RunAttendBackward attend_backward_chains;   // by chains, rounds dq; null: not for this head size
   RunAttendBackward attend_backward_64_keys;  // as fused, tiles of 64 keys; null: not for this head size
+  // Of the highest tiles, changing scores.
+  void (*changed_attend)(const kernels::cuda::MaskedParams&, const Launch&) = nullptr;
+  void (*changed_attend_backward)(const kernels::cuda::MaskedBackwardParams&, const Launch&) = nullptr;
 };
 
 // Of bf16 or fp16 and the head sizes of the Hopper kernels, each in a translation unit of its own

@@ -78,6 +78,8 @@ WorkList list_of(const WorkTables& tables) {
           .ending = tables.ending};
 }
 
+}  // namespace
+
 EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
   if (dtype == DType::bf16)
     return width == 64 ? emulated_kernels<DType::bf16, 64>() : emulated_kernels<DType::bf16, 128>();
@@ -86,6 +88,8 @@ EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
 #endif
   return emulated_kernels<DType::fp16, 64>();
 }
+
+namespace {
 
 bool is_emulated(const View& q) {
   return every_kernel || q.dtype != DType::fp16 || q.width == 64;

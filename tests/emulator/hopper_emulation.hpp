@@ -23,6 +23,8 @@ enum Backward : int { apart, ordered, fused, fused_64_keys };
 // `make nightly` has them all.
 inline constexpr bool every_kernel = CPLAB_NIGHTLY;
 
+EmulatedKernels kernels_for(kernels::DType dtype, std::int64_t width);
+
 class Emulation {
  public:
   // orders: in how many orders of threads, blocks and copies a call whose bits must not depend on them runs.

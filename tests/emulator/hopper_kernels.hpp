@@ -10,6 +10,7 @@
 #include "kernels/families/hopper_backward/shape.hpp"
 #include "kernels/families/hopper_forward/shape.hpp"
 #include "kernels/tiles/heads_together.hpp"
+#include "kernels/tiles/masked_params.hpp"
 #include "tests/emulator/grid.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/emulator/shim/device.hpp"
@@ -35,12 +36,14 @@ namespace cplab::emulator {
 
 namespace hopper = kernels::cuda::hopper;
 
-template <class T, int D, int W, bool in_turns = hopper::ForwardShape<D, W>::ping_pong>
-void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
+// scores: of the instance that changes them, else nothing.
+template <class T, int D, int W, bool in_turns, class... Scores>
+void run_attend_with(const kernels::cuda::AttendParams& call, const Launch& launch, const Scores&... scores) {
+  constexpr bool changes = sizeof...(Scores) > 0;
   using Shape = hopper::ForwardShape<D, W>;
   static_assert(sizeof(hopper::ForwardStorage<D, W>) + 1024 <= shared_bytes - 1024);
   if (call.work.count == 0 || call.q.heads == 0) return;  // not launched
-  hopper::ForwardParams params;
+  hopper::ForwardParamsOf<changes> params;
   params.call = call;
   params.q = {call.q, 64};
   params.k = {call.k, Shape::keys};
@@ -49,6 +52,7 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   params.rescale_threshold_log2 = hopper::rescale_threshold_log2(call);
   params.out = {call.out, 64};
   params.scale_log2 = hopper::scale_log2(call.scale);
+  ((params.scores = scores, params.scale_log2 = scores.scale_log2), ...);
   params.scheduler =
       hopper::TileScheduler(call.work.count, call.q.heads, std::min(launch.heads_per_group, call.q.heads),
                             call.q.heads / call.k.heads);
@@ -59,8 +63,19 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   emulated_threads = Shape::threads;
   for (int block = 0; block < params.blocks; ++block)
     machine.run(Shape::threads, static_cast<unsigned>(block), hopper::forward_shared,
-                [&] { hopper::attend_forward_kernel<T, D, W, in_turns>(params); });
+                [&] { hopper::attend_forward_kernel<T, D, W, in_turns, changes>(params); });
   if (counter != 0) throw std::runtime_error("the counter of tiles is not ready for the next launch");
+}
+
+template <class T, int D, int W, bool in_turns = hopper::ForwardShape<D, W>::ping_pong>
+void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
+  run_attend_with<T, D, W, in_turns>(call, launch);
+}
+
+template <class T, int D>
+void run_changed_attend(const kernels::cuda::MaskedParams& call, const Launch& launch) {
+  constexpr int W = kernels::cuda::hopper_forward_warpgroups(D);
+  run_attend_with<T, D, W, hopper::ForwardShape<D, W>::ping_pong>(call.tile, launch, call.scores);
 }
 
 template <class T, class Shape>
@@ -99,15 +114,17 @@ void run_attend_backward_deterministic(const kernels::cuda::AttendBackwardParams
   if (counter != 0) throw std::runtime_error("the counter of tiles is not ready for the next launch");
 }
 
-template <class T, class Shape>
-void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, const Launch& launch) {
+template <class T, class Shape, class... Scores>
+void run_attend_backward_fused_with(const kernels::cuda::AttendBackwardParams& call, const Launch& launch,
+                                    const Scores&... scores) {
   static_assert(sizeof(hopper::FusedStorage<Shape>) <= shared_bytes - 1024);
   if constexpr (!Shape::adds_tiles)
     if (hopper::dkv_write(call) == hopper::DkvWrite::added_tiles)
-      return run_attend_backward_fused<T, typename Shape::Adding>(call, launch);
+      return run_attend_backward_fused_with<T, typename Shape::Adding>(call, launch, scores...);
   using DqSum = typename Shape::DqSum;
   auto params =
       hopper::fused_params<T, Shape>(call, std::min(launch.heads_per_group, hopper::units_of_heads(call)));
+  ((params.scores = scores, params.scale_log2 = scores.scale_log2), ...);
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
   std::int32_t counter = 0;
   if (launch.takes_by_counter || DqSum::always_draws) params.counter = &counter;
@@ -122,6 +139,17 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
       machine.run(emulated_threads, static_cast<unsigned>(block), hopper::fused_shared, kernel);
   }
   if (counter != 0) throw std::runtime_error("the counter of tiles is not ready for the next launch");
+}
+
+template <class T, class Shape>
+void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, const Launch& launch) {
+  run_attend_backward_fused_with<T, Shape>(call, launch);
+}
+
+template <class T, int D>
+void run_changed_attend_backward(const kernels::cuda::MaskedBackwardParams& call, const Launch& launch) {
+  using Shape = hopper::FusedShape<D, hopper::UnorderedDqSum, false, 2, true>;
+  run_attend_backward_fused_with<T, Shape>(call.tile, launch, call.scores);
 }
 
 template <class T, int D, int most>
@@ -152,6 +180,8 @@ EmulatedKernels emulated_kernels() {
     kernels.attend_backward_chains =
         run_attend_backward_fused<T, hopper::FusedShape<D, hopper::ChainedDqSum>>;
   add_forward<T, D, kernels::cuda::hopper_forward_warpgroups(D)>(kernels);
+  kernels.changed_attend = run_changed_attend<T, D>;
+  kernels.changed_attend_backward = run_changed_attend_backward<T, D>;
   return kernels;
 }
 

@@ -121,6 +121,9 @@ void run_case(Report& report, const Options& options, const TileRunner& runner, 
       linear_case(report, name, runner.has_fp64);
     if (options.only == "masked" || options.only.empty()) {
       masked_case(report, name, masked);
+      MaskedRunner capped = masked;
+      capped.tensor_cores_only = capped.softcaps_only = true;
+      masked_case(report, name, capped);
       select_case(report, name, masked);
     }
     if (options.only != "attend" && options.only != "masked" && !options.only.starts_with("linear"))

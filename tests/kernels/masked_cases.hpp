@@ -21,6 +21,7 @@ struct MaskedRunner {
       attend_backward;
   std::function<TileRun(Tensors, std::int64_t shift, const kernels::SelectKeys&)> select;
   bool tensor_cores_only = false;  // head sizes 64 and 128 of 16 bits, aligned
+  bool softcaps_only = false;      // no bias, no keep mask, dq in fp32: what Hopper's own kernels take
   bool has_fp64 = false;
   std::int64_t most_rows = 200;
 };

@@ -59,10 +59,23 @@ TEST_CASE("masked variants: tensor cores where the tile and its mask have one 16
   CHECK(choose_variant(call.backward(false), on_hopper).variant->name ==
         "attend_backward masked mma bf16 128");
   // Hopper's own kernels take no mask; other GPUs have none that would be faster.
-  CHECK(
-      fall_back(call.forward(), on_hopper)->text() ==
-      "not attend hopper bf16 128: it takes no softcap, bias or keep mask; about 7 times slower for a FLOP");
+  CHECK(fall_back(call.forward(), on_hopper)->text() ==
+        "not attend masked hopper bf16 128: it takes no stored bias; about 7 times slower for a FLOP");
   CHECK(!fall_back(call.forward(), on_ampere));
+
+  MaskedAttend capped = call.forward();
+  capped.mask = {};
+  capped.mask.softcap = 30;
+  CHECK(choose_variant(capped, on_hopper).variant->name == "attend masked hopper bf16 128");
+  CHECK(!fall_back(capped, on_hopper));
+  CHECK(choose_variant(capped, on_ampere).variant->name == "attend masked mma bf16 128");
+  MaskedAttendBackward back = call.backward();
+  back.mask = capped.mask, back.dbias.reset();
+  CHECK(fall_back(back, on_hopper)
+            ->text()
+            .starts_with("not attend_backward masked hopper bf16 128: dq is not fp32; about "));
+  back.tile.dq.dtype = DType::fp32;
+  CHECK(choose_variant(back, on_hopper).variant->name == "attend_backward masked hopper bf16 128");
 
   MaskedAttend behind = call.forward(false);  // bias and keep mask lie behind V
   behind.tile.v.row_stride += 2;

@@ -62,12 +62,14 @@ TEST_CASE("a head size without a kernel on tensor cores: the time of the kernel 
   }
 }
 
-TEST_CASE("a softcap costs what the masked kernels take") {
+// With the kernels of every architecture 15.3 ms were measured; Hopper's own take it now, and nobody has
+// measured them.
+TEST_CASE("a softcap costs what Hopper's own kernels take") {
   const Json result = simulated(trial("03-by-dynamic-mask.toml"),
                                 {"problem.sequence=16384", "problem.heads=16", "problem.kv_heads=8",
                                  "problem.head_size=128", "parallel.ranks=2", "hardware.file=h200x4-hopper"});
-  CHECK(holds(result, 15.3e-3));
-  CHECK(says(result, {"attend masked mma bf16 128", "times slower"}));
+  CHECK(result.at("time_s").get<double>() < 15.3e-3 / 2);
+  CHECK(!says(result, {"times slower"}));
 }
 
 TEST_CASE("settings of the GPU that change kernels, or no time, say so") {

@@ -20,6 +20,7 @@
 #include "kernels/families/hopper_backward/zero_queries.cuh"
 #include "kernels/families/parts/hopper/mask.cuh"
 #include "kernels/families/parts/hopper/operands.cuh"
+#include "kernels/families/parts/hopper/scores.cuh"
 #include "kernels/families/parts/hopper/wgmma.cuh"
 
 namespace cplab::kernels::cuda::hopper {
@@ -156,7 +157,10 @@ class FusedConsumer {
     wait_for_ds(count - 1);
     const int tile = DsTiles::stage(count);
     if (masked) zero_dead_dp(dp, p);
-    compute_ds<early_delta, 0, n_tiles>(dp, params_.ds_factor, p, lse_delta, minus_delta);
+    if (has_softcap())
+      compute_capped<0, n_tiles>(dp, p, lse_delta);
+    else
+      compute_ds<early_delta, 0, n_tiles>(dp, params_.ds_factor, p, lse_delta, minus_delta);
     pack_operand<T>(dp, ds);
     wait_for_ds_buffer(tile, count);
     publish_ds(tile, ds);
@@ -172,9 +176,15 @@ class FusedConsumer {
     if (masked) zero_dead_dp(dp, p);
     // The wait contains a branch, and no load is moved above a branch. Between the halves of dS it keeps the
     // loads of the second half from taking registers early.
-    compute_ds<early_delta, 0, n_tiles / 2>(dp, params_.ds_factor, p, lse_delta, minus_delta);
-    wait_for_ds_buffer(tile, count);
-    compute_ds<early_delta, n_tiles / 2, n_tiles>(dp, params_.ds_factor, p, lse_delta, minus_delta);
+    if (has_softcap()) {
+      compute_capped<0, n_tiles / 2>(dp, p, lse_delta);
+      wait_for_ds_buffer(tile, count);
+      compute_capped<n_tiles / 2, n_tiles>(dp, p, lse_delta);
+    } else {
+      compute_ds<early_delta, 0, n_tiles / 2>(dp, params_.ds_factor, p, lse_delta, minus_delta);
+      wait_for_ds_buffer(tile, count);
+      compute_ds<early_delta, n_tiles / 2, n_tiles>(dp, params_.ds_factor, p, lse_delta, minus_delta);
+    }
     pack_operand<T>(p, p_operand);
     pack_operand<T>(dp, ds);
     publish_ds(tile, ds);
@@ -282,6 +292,7 @@ class FusedConsumer {
                                             Scores& dp, float2 (&minus_delta)[n_tiles]) {
     warpgroup_wait<1>();
     warpgroup_fence_operand(p);
+    change_scores(count, p);
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n) {
       if constexpr (!early_dv) {
@@ -300,6 +311,35 @@ class FusedConsumer {
     warpgroup_fence_operand(p);
     warpgroup_wait<0>();
     warpgroup_fence_operand(dp);
+  }
+
+  // Changes scores, before they are exponentiated.
+  __device__ __forceinline__ void change_scores(int count, Scores& s) const {
+    if constexpr (Shape::changes_scores) {
+      const ScoreParams& by = params_.scores;
+      if (by.slopes != nullptr) {
+        const int slot = InfoStages::stage(count);
+        const Block& block = memory_.bounds[slot];
+        const ScoreLine& line = memory_.scores.of[slot];
+        const int key = first_key(memory_.tile[block.segment]) + lane() / 4;
+        const int first = by.step * (key - block.begin - 2 * (lane() & 3)) + line.shift;
+        subtract_distances(s, line.slope, -by.step, {first, first + 8 * by.step});
+      }
+      if (by.inner != 0) cap_scores(s, by);
+    }
+  }
+  __device__ __forceinline__ bool has_softcap() const {
+    if constexpr (Shape::changes_scores)
+      return params_.scores.inner != 0;
+    else
+      return false;
+  }
+
+  template <int begin, int end>
+  __device__ __forceinline__ void compute_capped(Scores& dp, const Scores& p,
+                                                 const LseDeltaPair* lse_delta) const {
+    if constexpr (Shape::changes_scores)
+      compute_capped_ds<begin, end>(dp, params_.ds_factor, p, lse_delta, params_.scores);
   }
 
   // Starts acc += operand times rows of the block: dv += P^T dO, dk += dS^T Q.

@@ -74,14 +74,13 @@ struct UnorderedDqSum {
   // Returns whether this warp of the producer warpgroup has a role for all of its lanes, which has then
   // ended.
   template <class T, class Shape>
-  static __device__ __forceinline__ bool run_warp(const FusedParams<UnorderedDqSum>&, FusedStorage<Shape>&,
-                                                  int) {
+  static __device__ __forceinline__ bool run_warp(const typename Shape::Params&, FusedStorage<Shape>&, int) {
     return false;
   }
   // The role of the first threads of warps 2 and 3: each adds one part of dq to memory, as consumers stage
   // it.
   template <class Shape>
-  static __device__ __forceinline__ void run_thread(const FusedParams<UnorderedDqSum>& params,
+  static __device__ __forceinline__ void run_thread(const typename Shape::Params& params,
                                                     FusedStorage<Shape>& memory, int part) {
     for (int count = 0;; ++count) {
       wait(shared_address(&memory.dq_full[part]), count & 1);

@@ -18,7 +18,7 @@ template <class T, class Shape>
 typename Shape::Params fused_params(const AttendBackwardParams& call, int together) {
   typename Shape::Params params;
   params.call = call;
-  params.scale_log2 = scale_log2(call.scale);
+  params.scale_log2 = scale_log2(call.scale);  // a kernel that changes scores has its own
   params.ds_factor = ds_factor<T>(call.scale);
   params.q = tensor_map(call.q, Shape::query_box_rows);
   params.k = tensor_map(call.k, 64);

@@ -161,6 +161,11 @@ __device__ __forceinline__ void finish_info(const typename Shape::Params& params
     reinterpret_cast<int*>(&memory.bounds[slot])[lane] =
         segment ? tile : reinterpret_cast<const int*>(&block)[lane];
   }
+  if constexpr (Shape::changes_scores) {
+    const ScoreParams& by = params.scores;
+    if (lane == 0 && by.slopes != nullptr)
+      memory.scores.of[slot] = {by.slopes[block.head], by.shifts[block.segment]};
+  }
   float* const lse_delta = reinterpret_cast<float*>(memory.lse_delta[slot]) + lane / 2 * 4 + lane % 2;
   // Where the lane's first lse is read: where TMA has loaded it, or where it was copied to, which is where
   // the result goes. `step` leads to the one 32 queries further on, to_delta from lse to delta.

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/families/hopper_backward/shared_storage.cuh"
+#include "kernels/families/parts/hopper/scores.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -41,6 +42,23 @@ __device__ __forceinline__ void compute_ds(float (&dp)[n_tiles][4], float factor
 #pragma unroll
     for (int e = 0; e < 4; ++e)
       dp[n][e] = p[n][e] * fmaf(dp[n][e], factor, e % 2 == 0 ? minus_delta[n].x : minus_delta[n].y);
+  }
+}
+
+// The same behind a softcap. lse and delta are read here.
+template <int begin, int end, int n_tiles>
+__device__ __forceinline__ void compute_capped_ds(float (&dp)[n_tiles][4], float factor,
+                                                  const float (&p)[n_tiles][4], const LseDeltaPair* lse_delta,
+                                                  const ScoreParams& by) {
+#pragma unroll
+  for (int n = begin; n < end; ++n) {
+    asm volatile("" ::: "memory");  // no load may move above this: registers are short
+    const LseDeltaPair of = lse_delta[4 * n];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float of_logits = p[n][e] * cap_slope(p[n][e], e % 2 == 0 ? of.lse.x : of.lse.y, by);
+      dp[n][e] = of_logits * fmaf(dp[n][e], factor, e % 2 == 0 ? of.minus_delta.x : of.minus_delta.y);
+    }
   }
 }
 

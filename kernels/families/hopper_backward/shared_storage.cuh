@@ -11,6 +11,7 @@
 #include "kernels/families/parts/hopper/pipeline.cuh"
 #include "kernels/families/parts/hopper/tile_scheduler.cuh"
 #include "kernels/families/parts/segment_blocks.cuh"
+#include "kernels/tiles/score_params.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -27,8 +28,9 @@ inline DkvWrite dkv_write(const AttendBackwardParams& call) {
 }
 
 // The kernel's parameters. DqSum is the way in which many tiles of keys sum dq, a policy (dq_sum_*.cuh); what
-// it alone needs to know is dq_sum.
-template <class DqSum>
+// it alone needs to know is dq_sum. changes: the kernel changes scores.
+struct NoScoreParams {};
+template <class DqSum, bool changes = false>
 struct FusedParams {
   AttendBackwardParams call;
   CUtensorMap q, k, v, dout;
@@ -46,15 +48,18 @@ struct FusedParams {
   int blocks = 1;                   // thread blocks of the persistent grid
   float scale_log2 = 0;
   float ds_factor = 1;  // what dP and delta are multiplied by in dS
+  [[no_unique_address]] std::conditional_t<changes, ScoreParams, NoScoreParams> scores;
   [[no_unique_address]] typename DqSum::Params dq_sum;
 };
 
 // The shape of a tile. It has 64 keys for each consumer warpgroup: two, or one for calls that have few tiles.
-template <int D, class Way, bool adds = false, int warpgroups = 2>
+// changes: scores are more than q.k (ScoreParams).
+template <int D, class Way, bool adds = false, int warpgroups = 2, bool changes = false>
 struct FusedShape {
-  using Adding = FusedShape<D, Way, true, warpgroups>;
+  using Adding = FusedShape<D, Way, true, warpgroups, changes>;
   using DqSum = Way;  // UnorderedDqSum, OrderedDqSum or ChainedDqSum
-  using Params = FusedParams<DqSum>;
+  using Params = FusedParams<DqSum, changes>;
+  static constexpr bool changes_scores = changes;
   static constexpr int head_size = D;
   static constexpr bool adds_tiles = adds;      // dk and dv are written as DkvWrite::added_tiles
   static constexpr int consumers = warpgroups;  // each has 64 of the keys
@@ -165,6 +170,17 @@ struct StoredDkvStorage {
   __device__ __forceinline__ void init_barriers() {}
 };
 
+// Of alibi, by block: the slope of its query head, and the shift of its segment (ScoreParams).
+struct ScoreLine {
+  float slope;
+  int shift;
+};
+template <int blocks>
+struct ChangedScoreStorage {
+  ScoreLine of[blocks];
+};
+struct PlainScoreStorage {};
+
 template <class Shape>
 struct alignas(1024) FusedStorage {
   unsigned char k[Shape::consumers][Shape::key_bytes], v[Shape::consumers][Shape::key_bytes];
@@ -200,6 +216,9 @@ struct alignas(1024) FusedStorage {
                                            StoredDkvStorage>
       dkv;
   [[no_unique_address]] typename Shape::DqSum::template Storage<Shape> dq_sum;
+  [[no_unique_address]] std::conditional_t<Shape::changes_scores, ChangedScoreStorage<Shape::info_stages>,
+                                           PlainScoreStorage>
+      scores;
 };
 
 constexpr int most_shared_bytes = 227 << 10;  // that a thread block may have on Hopper

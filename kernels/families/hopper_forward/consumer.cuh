@@ -16,7 +16,7 @@ namespace cplab::kernels::cuda::hopper {
 
 // One consumer warpgroup, in all tiles of the thread block. If ping_pong, it issues products
 // alternately with the others.
-template <class T, int D, int W, bool ping_pong>
+template <class T, int D, int W, bool ping_pong, bool changes>
 class ForwardConsumer {
  public:
   using Shape = ForwardShape<D, W>;
@@ -24,12 +24,9 @@ class ForwardConsumer {
   using VPlace = PipelinePlace<Shape::v_stages>;
   using Tiles = PipelineIndex<Shape::q_stages>;
 
-  __device__ __forceinline__ ForwardConsumer(const ForwardParams& params, ForwardStorage<D, W>& memory,
-                                             int warpgroup)
-      : params_(params),
-        memory_(memory),
-        warpgroup_(warpgroup),
-        mainloop_(memory, warpgroup, params.scale_log2, params.rescale_threshold_log2) {}
+  __device__ __forceinline__ ForwardConsumer(const ForwardParamsOf<changes>& params,
+                                             ForwardStorage<D, W>& memory, int warpgroup)
+      : params_(params), memory_(memory), warpgroup_(warpgroup), mainloop_(memory, warpgroup, params) {}
 
   __device__ __forceinline__ void run() {
     if (warpgroup_ == Shape::consumers - 1) warp_scheduler_barrier_arrive();  // the first warpgroup begins
@@ -41,7 +38,7 @@ class ForwardConsumer {
       if (tile.state != TileState::live) release_q();
       if (tile.state == TileState::none) return;
       const int warp = thread_index() / 32 - 4;
-      mainloop_.start(tile.begin + 16 * warp);
+      mainloop_.start(tile.begin + 16 * warp, tile.head);
       if (tile.state == TileState::live)
         run_mainloop(shared_address(memory_.q[buffer][warpgroup_]), (tile.first >> warpgroup_ & 1) != 0);
       if (tile.begin + 64 * warpgroup_ < tile.end)
@@ -207,10 +204,10 @@ class ForwardConsumer {
     __syncwarp();  // wgmma needs converged warps
   }
 
-  const ForwardParams& params_;
+  const ForwardParamsOf<changes>& params_;
   ForwardStorage<D, W>& memory_;
   int warpgroup_;
-  ForwardMainloop<T, D, W> mainloop_;
+  ForwardMainloop<T, D, W, changes> mainloop_;
   int tiles_ = 0;      // tiles finished before this one
   int k_ = 0, v_ = 0;  // places of this block's K and of the next V to be multiplied
   int merged_ = 0;     // tiles loaded by load_old_out() before this one

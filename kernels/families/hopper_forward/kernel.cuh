@@ -11,14 +11,15 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-template <class T, int D, int W, bool ping_pong>
+// changes: scores are more than q.k (ScoreParams).
+template <class T, int D, int W, bool ping_pong, bool changes = false>
 __global__ void __launch_bounds__(ForwardShape<D, W>::threads, ForwardShape<D, W>::blocks_together)
-    attend_forward_kernel(const __grid_constant__ ForwardParams params) {
+    attend_forward_kernel(const __grid_constant__ ForwardParamsOf<changes> params) {
   using Shape = ForwardShape<D, W>;
   extern __shared__ unsigned char forward_shared[];
   const std::uint32_t base = shared_address(forward_shared);
   auto& memory = *reinterpret_cast<ForwardStorage<D, W>*>(forward_shared + (1024 - base % 1024) % 1024);
-  ForwardProducer<D, W> producer(params, memory);
+  ForwardProducer<D, W, changes> producer(params, memory);
   if (threadIdx.x == 0) {
     producer.start();
     memory.init_barriers();
@@ -31,7 +32,7 @@ __global__ void __launch_bounds__(ForwardShape<D, W>::threads, ForwardShape<D, W
     if (threadIdx.x == 0) producer.run();
   } else {
     if constexpr (Shape::moves_registers) warpgroup_reg_alloc<Shape::consumer_registers>();
-    ForwardConsumer<T, D, W, ping_pong>(params, memory, warpgroup - 1).run();
+    ForwardConsumer<T, D, W, ping_pong, changes>(params, memory, warpgroup - 1).run();
   }
 }
 

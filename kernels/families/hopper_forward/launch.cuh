@@ -13,25 +13,31 @@
 
 namespace cplab::kernels::cuda::hopper {
 
+// All but the tile counter and the call itself, which has pointers only when it is launched.
+template <class Shape>
+void set_forward_params(ForwardParams& params, const AttendParams& call) {
+  params.q = tensor_map(call.q, 64);
+  params.k = tensor_map(call.k, Shape::keys);
+  params.v = tensor_map(call.v, Shape::keys);
+  params.out_write = out_write(call);
+  if (params.out_write != OutWrite::row_by_row) params.out = tensor_map(call.out, 64);
+  params.scale_log2 = scale_log2(call.scale);
+  params.rescale_threshold_log2 = rescale_threshold_log2(call);
+  params.scheduler = TileScheduler(
+      call.work.count, call.q.heads,
+      heads_per_group(call.q.heads, call.k.heads, call.k, call.work.rows_together, call.work.alike),
+      call.q.heads / call.k.heads);
+  params.blocks =
+      std::min(Shape::blocks_together * std::max(call.multiprocessors, 1), params.scheduler.tiles);
+}
+
 template <class T, int D, int W, bool ping_pong = ForwardShape<D, W>::ping_pong>
 Launch bind_forward(const AttendParams& call) {
   using Shape = ForwardShape<D, W>;
   if constexpr (ping_pong && hopper_forward_goes_out_of_turn(D, W))
     if (call.work.out_of_turn) return bind_forward<T, D, W, false>(call);
   const auto params = std::make_shared<ForwardParams>();
-  params->q = tensor_map(call.q, 64);
-  params->k = tensor_map(call.k, Shape::keys);
-  params->v = tensor_map(call.v, Shape::keys);
-  params->out_write = out_write(call);
-  if (params->out_write != OutWrite::row_by_row) params->out = tensor_map(call.out, 64);
-  params->scale_log2 = scale_log2(call.scale);
-  params->rescale_threshold_log2 = rescale_threshold_log2(call);
-  params->scheduler = TileScheduler(
-      call.work.count, call.q.heads,
-      heads_per_group(call.q.heads, call.k.heads, call.k, call.work.rows_together, call.work.alike),
-      call.q.heads / call.k.heads);
-  params->blocks =
-      std::min(Shape::blocks_together * std::max(call.multiprocessors, 1), params->scheduler.tiles);
+  set_forward_params<Shape>(*params, call);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     params->counter = params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
@@ -40,14 +46,14 @@ Launch bind_forward(const AttendParams& call) {
   };
 }
 
-template <class T, int D, int W, bool ping_pong>
+template <class T, int D, int W, bool ping_pong, bool changes = false>
 KernelFunction forward_function() {
   using Shape = ForwardShape<D, W>;
-  return kernel_function<attend_forward_kernel<T, D, W, ping_pong>, sizeof(ForwardStorage<D, W>) + 1024,
-                         Claim::hopper>({.threads = Shape::threads,
-                                         .tile_rows = Shape::rows,
-                                         .tile_columns = Shape::keys,
-                                         .stages = Shape::v_stages});
+  return kernel_function<attend_forward_kernel<T, D, W, ping_pong, changes>,
+                         sizeof(ForwardStorage<D, W>) + 1024, Claim::hopper>({.threads = Shape::threads,
+                                                                              .tile_rows = Shape::rows,
+                                                                              .tile_columns = Shape::keys,
+                                                                              .stages = Shape::v_stages});
 }
 
 template <class T, int D, int W>

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/families/hopper_forward/changed_scores.cuh"
 #include "kernels/families/hopper_forward/multiply_again.cuh"
 #include "kernels/families/hopper_forward/shared_storage.cuh"
 #include "kernels/families/parts/exp2_polynomial.cuh"
@@ -26,19 +27,20 @@ __device__ __forceinline__ float exp2_of(float x, int n) {
 
 // The accumulators and the softmax state of a consumer warpgroup; `k` and `v` are the places of a block's K
 // and V in their pipelines.
-template <class T, int D, int W>
+template <class T, int D, int W, bool changes>
 class ForwardMainloop {
  public:
   using Shape = ForwardShape<D, W>;
   using KPlace = PipelinePlace<Shape::k_stages>;
   using VPlace = PipelinePlace<Shape::v_stages>;
   static constexpr int n_tiles = Shape::keys / 8;
-  __device__ __forceinline__ ForwardMainloop(ForwardStorage<D, W>& memory, int warpgroup, float scale_log2,
-                                             float rescale_threshold_log2)
+  __device__ __forceinline__ ForwardMainloop(ForwardStorage<D, W>& memory, int warpgroup,
+                                             const ForwardParamsOf<changes>& params)
       : memory_(memory),
         warpgroup_(warpgroup),
-        scale_log2_(scale_log2),
-        rescale_threshold_log2_(rescale_threshold_log2) {}
+        scale_log2_(params.scale_log2),
+        rescale_threshold_log2_(params.rescale_threshold_log2),
+        changed_(params) {}
 
   float out[1][D / 8][4];
   SoftmaxState softmax;
@@ -49,8 +51,9 @@ class ForwardMainloop {
   __device__ __forceinline__ bool next_is_live() const { return (flags_ >> warpgroup_ & 1) != 0; }
 
   // Begins a tile, in which this warp's rows begin at first_row.
-  __device__ __forceinline__ void start(int first_row) {
+  __device__ __forceinline__ void start(int first_row, int head) {
     first_row_ = first_row;
+    changed_.start(head);
     clear(out);
     softmax = {{-infinity(), -infinity()}, {0, 0}};
     reference_ = Reference::unknown;
@@ -78,6 +81,7 @@ class ForwardMainloop {
   __device__ __forceinline__ void softmax_step(int k, int buffer) {
     warpgroup_fence_operand(s_);
     const bool masked = read_info(k);
+    changed_.change(s_, memory_.bounds[KPlace::stage(k)], first_row_);
     if (masked) mask(k);
     if (reference_ == Reference::held) {
       float sums[2];
@@ -93,6 +97,7 @@ class ForwardMainloop {
       reference_ = Reference::unsafe;
       multiply_again<T, D>(s_, memory_.q[buffer][warpgroup_] + thread_index() / 32 % 4 * 16 * 128,
                            memory_.k[KPlace::stage(k)]);
+      changed_.change(s_, memory_.bounds[KPlace::stage(k)], first_row_);
       if (masked) mask(k);
     }
     find_reference(k);
@@ -286,6 +291,7 @@ class ForwardMainloop {
   int warpgroup_;
   int first_row_ = 0;
   float scale_log2_, rescale_threshold_log2_;
+  [[no_unique_address]] ChangedScores<changes> changed_;
   int valid_keys_ = 0, flags_ = 0;  // of the block whose BlockInfo was read last
   Reference reference_ = Reference::unknown;
   bool rescales_ = false;  // whether the reference maxima moved in this step

@@ -13,7 +13,9 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-template <int D, int W>
+// Scores that are changed are walked from the last key to the first: those of alibi fall then where a mask is
+// causal, and the rows' references stay.
+template <int D, int W, bool changes>
 class ForwardProducer {
  public:
   using Shape = ForwardShape<D, W>;
@@ -21,7 +23,8 @@ class ForwardProducer {
   using VPlace = PipelinePlace<Shape::v_stages>;
   using Tiles = PipelineIndex<Shape::q_stages>;
 
-  __device__ __forceinline__ ForwardProducer(const ForwardParams& params, ForwardStorage<D, W>& memory)
+  __device__ __forceinline__ ForwardProducer(const ForwardParamsOf<changes>& params,
+                                             ForwardStorage<D, W>& memory)
       : params_(params), memory_(memory), tile_index_(static_cast<int>(blockIdx.x)) {}
 
   // The thread block's first tile. There always is one.
@@ -45,7 +48,7 @@ class ForwardProducer {
         load_pending_v();  // first, because the tile after this one may have to wait
       load_q();
       int blocks = 0;
-      Block block = first_block<Owner::queries>(0, 1, tile_, params_.call.work.segments);
+      Block block = first_block();
       const TileState state = block.live() ? TileState::live : TileState::without_keys;
       if (block.live())
         load_k(block);
@@ -77,6 +80,21 @@ class ForwardProducer {
 
  private:
   static constexpr auto short_tile_blocks = static_cast<int>(measured("short_tile_blocks"));
+
+  __device__ __forceinline__ Block first_block() const {
+    const DeviceSegment* const segments = params_.call.work.segments;
+    if constexpr (changes)
+      return first_block_downward<Shape::keys, Owner::queries>(0, 1, tile_, segments);
+    else
+      return cuda::first_block<Owner::queries>(0, 1, tile_, segments);
+  }
+  __device__ __forceinline__ Block block_after(const Block& block) const {
+    const DeviceSegment* const segments = params_.call.work.segments;
+    if constexpr (changes)
+      return next_block_downward<Shape::keys, Owner::queries>(block, 1, tile_, segments);
+    else
+      return next_block<Owner::queries, Shape::keys>(block, 1, tile_, segments);
+  }
 
   // Asks for the tile after this one; receive_tile() waits for the answer. Every thread block fetches until
   // it finds none left; the last of these fetches sets the counter back to 0 for the next launch.
@@ -151,10 +169,14 @@ class ForwardProducer {
     const int stage = KPlace::stage(k_);
     memory_.bounds[stage] = block;
     memory_.bounds[stage].head = kv_head_;
+    if constexpr (changes) {
+      if (params_.scores.shifts != nullptr)
+        memory_.bounds[stage].segment = params_.scores.shifts[block.segment];
+    }
     BlockInfo& info = memory_.info[stage];
     info.keys = block.end - block.begin;
     const int masked = flags_ & block_is_masked;
-    block = next_block<Owner::queries, Shape::keys>(block, 1, tile_, params_.call.work.segments);
+    block = block_after(block);
     flags_ = flags_of(block);
     info.flags = masked | (block.live() ? flags_ & ~block_is_masked : block_is_last);
     arrive_and_expect_tx(shared_address(&memory_.k_full[stage]), Shape::k_bytes);
@@ -173,7 +195,7 @@ class ForwardProducer {
     v_ = VPlace::after(v_);
   }
 
-  const ForwardParams& params_;
+  const ForwardParamsOf<changes>& params_;
   ForwardStorage<D, W>& memory_;
   int tile_index_;  // of this tile; once asked for, of the next one
   WorkTile tile_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_forward/shape.hpp"
@@ -10,6 +11,7 @@
 #include "kernels/families/parts/hopper/tile_scheduler.cuh"
 #include "kernels/families/parts/segment_blocks.cuh"
 #include "kernels/tiles/measured_constants.hpp"
+#include "kernels/tiles/score_params.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -32,6 +34,13 @@ struct ForwardParams {
   float scale_log2 = 0;
   float rescale_threshold_log2 = 0;
 };
+
+// Those of a kernel that changes scores.
+struct ChangedForwardParams : ForwardParams {
+  ScoreParams scores;
+};
+template <bool changes>
+using ForwardParamsOf = std::conditional_t<changes, ChangedForwardParams, ForwardParams>;
 
 // A row's reference maximum moves only when the true one exceeds it by more than this (in units of log2), so
 // that out hardly ever has to be rescaled (FlashAttention 4). P is then at most 2^8; dividing by the sum at

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/families/family.hpp"
 #include "kernels/families/mma/tiles.hpp"
 #include "kernels/tiles/block_walks.hpp"
 
@@ -58,6 +59,13 @@ MaskedCosts masked_costs(int head_size, BiasKind bias, const Rates& rates) {
   return {.forward = forward, .dkv = backward * 4 / 7, .dq = backward * 3 / 7};  // 4 of 7 products
 }
 
+double changed_longer(const MaskedAttend& call, const Rates& rates) {
+  return call.mask.softcap > 0 ? rates[Rate::masked_hopper_forward_softcap] : 1;
+}
+double changed_longer(const MaskedAttendBackward& call, const Rates& rates) {
+  return call.mask.softcap > 0 ? rates[Rate::masked_hopper_backward_softcap] : 1;
+}
+
 double masked_us(const ChosenMasked& chosen, const MaskedAttend& call, int sms, const Rates& rates) {
   std::vector<double> times = walked_blocks(chosen.work, false, cell_rows);
   multiply(times, masked_costs(static_cast<int>(call.tile.q.width), bias_of(call.mask), rates).forward);
@@ -78,10 +86,12 @@ double masked_us(const ChosenMaskedBackward& chosen, const MaskedAttendBackward&
 }
 
 double flop_us(const MaskedVariant& variant, BiasKind bias, const Rates& rates) {
+  if (variant.plain != nullptr) return variant.plain->family->flop_us(*variant.plain, rates);
   return masked_costs(variant.head_size, bias, rates).forward / (128.0 * cell_rows) /
          forward_flops(variant.sizes());
 }
 double flop_us(const MaskedBackwardVariant& variant, BiasKind bias, const Rates& rates) {
+  if (variant.plain != nullptr) return variant.plain->family->flop_us(*variant.plain, rates);
   const MaskedCosts costs = masked_costs(variant.head_size, bias, rates);
   return (costs.dkv + costs.dq) / (128.0 * cell_rows) / backward_flops(variant.sizes());
 }

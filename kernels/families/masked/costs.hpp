@@ -18,7 +18,13 @@ struct MaskedCosts {
 };
 MaskedCosts masked_costs(int head_size, BiasKind bias, const Rates& rates);
 
-// How long the tiles of a launch take if all of their cells are computed, us; the backward in two launches.
+// How much longer Hopper's own kernels take than those of softmax attention with the same tiles: a softcap
+// adds operations; a bias of positions is taken to cost nothing.
+double changed_longer(const MaskedAttend& call, const Rates& rates);
+double changed_longer(const MaskedAttendBackward& call, const Rates& rates);
+
+// How long the tiles of a launch of kernels of every architecture take if all of their cells are computed,
+// us; the backward in two launches.
 double masked_us(const ChosenMasked& chosen, const MaskedAttend& call, int sms, const Rates& rates);
 double masked_us(const ChosenMaskedBackward& chosen, const MaskedAttendBackward& call, int sms,
                  const Rates& rates);

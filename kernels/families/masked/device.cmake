@@ -9,3 +9,9 @@ foreach(direction forward backward)
   add_instances(cplab_kernels_portable "${family_folder}/${direction}.cu.in" attend_${direction}_masked
     "${mma_head_sizes}")
 endforeach()
+if(CPLAB_HOPPER)
+  foreach(direction forward backward)
+    add_instances(cplab_kernels_hopper "${family_folder}/hopper/${direction}.cu.in"
+      attend_${direction}_masked_hopper "${hopper_head_sizes}")
+  endforeach()
+endif()

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/families/family.hpp"
 #include "kernels/families/general/costs.hpp"
 #include "kernels/families/kernel_entries.hpp"
 #include "kernels/families/masked/variants.hpp"
@@ -16,12 +17,28 @@ KernelEntry masked_entry(const Variant& variant, std::string_view kind) {
   return entry;
 }
 
+// Of Hopper's kernels: those of the plain variant, of which one instance is there for either way in which
+// warpgroups take turns.
+std::vector<KernelEntry> changed_entries(std::vector<KernelEntry> plain, const std::string& name,
+                                         bool forward) {
+  if (forward) {
+    plain.resize(1);
+    plain.front().part.clear();
+  }
+  for (KernelEntry& entry : plain) entry.variant = name;
+  return plain;
+}
+
 std::vector<KernelEntry> entries_of(const MaskedVariant& variant) {
+  if (variant.plain != nullptr)
+    return changed_entries(variant.plain->family->entries(*variant.plain), variant.name, true);
   const int keys = variant.on_tensor_cores() ? cell_rows : general_tile_rows;
   return with_parts(masked_entry(variant, "attend"), {{"", 128, variant.tile_rows, keys, 1}});
 }
 
 std::vector<KernelEntry> entries_of(const MaskedBackwardVariant& variant) {
+  if (variant.plain != nullptr)
+    return changed_entries(variant.plain->family->entries(*variant.plain), variant.name, false);
   const KernelEntry entry = masked_entry(variant, "attend_backward");
   const int rows = variant.tile_rows;
   if (variant.on_tensor_cores())

@@ -39,7 +39,9 @@ MaskedBackwardKernel kernel_named(std::string name) {
       kernel_function<attend_masked_general_dbias_keys<T>>(general_shape),
       kernel_function<attend_masked_general_dbias_pairs<T>>(general_shape),
       kernel_function<attend_masked_general_dtable<T>>(general_shape)};
-  return {.name = std::move(name), .launch = launch_backward<T>, .functions = functions};
+  return {.name = std::move(name),
+          .bind = bind_parameters<launch_backward<T>, MaskedBackwardParams>,
+          .functions = functions};
 }
 
 }  // namespace

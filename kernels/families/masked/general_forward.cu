@@ -11,7 +11,9 @@ namespace {
 template <class T>
 MaskedKernel kernel_named(std::string name) {
   static const KernelFunction functions[] = {kernel_function<attend_general<HeadMask<T>>>(general_shape)};
-  return {.name = std::move(name), .launch = launch_general<HeadMask<T>>, .functions = functions};
+  return {.name = std::move(name),
+          .bind = bind_parameters<launch_general<HeadMask<T>>, MaskedParams>,
+          .functions = functions};
 }
 
 }  // namespace

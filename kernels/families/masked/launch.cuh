@@ -28,7 +28,7 @@ MaskedKernel masked_forward_kernel() {
       kernel_function<attend_masked_forward_kernel<T, D>, Shape::shared_bytes>(
           {.threads = Shape::threads, .tile_rows = Shape::rows, .tile_columns = Shape::keys, .stages = 1})};
   return {.name = masked_forward_name(Element<T>::dtype, D),
-          .launch = launch_masked_forward<T, D>,
+          .bind = bind_parameters<launch_masked_forward<T, D>, MaskedParams>,
           .functions = functions};
 }
 
@@ -63,7 +63,7 @@ MaskedBackwardKernel masked_backward_kernel() {
       kernel_function<attend_masked_dq_kernel<T, D>, Dq::shared_bytes>(
           {.threads = Dq::threads, .tile_rows = Dq::queries, .tile_columns = Dq::keys, .stages = 2})};
   return {.name = masked_backward_name(Element<T>::dtype, D),
-          .launch = launch_masked_backward<T, D>,
+          .bind = bind_parameters<launch_masked_backward<T, D>, MaskedBackwardParams>,
           .functions = functions};
 }
 

@@ -1,13 +1,13 @@
-// The kernels of dynamic mask attention of this build (kernels/families/masked/variants.hpp has their names):
-// the mma.sync kernels of bf16 and fp16, those that take every call, and the scan of the keep mask before
-// either.
+// The kernels of attention that changes logits of this build (kernels/families/masked/variants.hpp has their
+// names): those of Hopper's own for softcaps and alibi, the mma.sync kernels of bf16 and fp16, those that
+// take every call, and the scan of the keep mask before either.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/kernel_function.hpp"
+#include "kernels/cuda/kernel_table.hpp"
 #include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/families/masked/variants.hpp"
 #include "kernels/tiles/masked_params.hpp"
@@ -18,8 +18,8 @@ namespace cplab::kernels::cuda {
 
 template <class Params>
 struct MaskedKernelOf {
-  std::string name;  // of the variant
-  void (*launch)(const Params&, CUstream_st*);
+  std::string name;                           // of the variant
+  Launch (*bind)(const Params&);              // as of AttendKernel
   std::span<const KernelFunction> functions;  // in the order of kernel_entries()
 };
 using MaskedKernel = MaskedKernelOf<MaskedParams>;
@@ -29,6 +29,11 @@ template <int head_size>
 std::vector<MaskedKernel> masked_forward_kernels();
 template <int head_size>
 std::vector<MaskedBackwardKernel> masked_backward_kernels();
+// Of Hopper's own: where the build has them.
+template <int head_size>
+std::vector<MaskedKernel> changed_forward_kernels();
+template <int head_size>
+std::vector<MaskedBackwardKernel> changed_backward_kernels();
 std::vector<MaskedKernel> general_masked_forward_kernels();
 std::vector<MaskedBackwardKernel> general_masked_backward_kernels();
 

@@ -4,32 +4,73 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/call_checks.hpp"
+#include "kernels/choice/choose.hpp"
 #include "kernels/families/compiled_head_sizes.hpp"
+#include "kernels/families/family.hpp"
 #include "kernels/families/general/costs.hpp"
+#include "kernels/families/hopper_backward/shape.hpp"
+#include "kernels/families/hopper_forward/shape.hpp"
 #include "kernels/families/names.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
 
+const AttendVariant* plain_of(const KernelBuild& build, const MaskedVariant& of) {
+  const std::string name =
+      hopper_forward_name(of.dtype, of.head_size, hopper_forward_warpgroups(of.head_size));
+  for (const AttendVariant& variant : attend_variants(build))
+    if (variant.name == name) return &variant;
+  return nullptr;
+}
+const AttendBackwardVariant* plain_of(const KernelBuild& build, const MaskedBackwardVariant& of) {
+  const std::string name = hopper_backward_fused_name(of.dtype, of.head_size);
+  for (const AttendBackwardVariant& variant : attend_backward_variants(build))
+    if (variant.name == name) return &variant;
+  return nullptr;
+}
+
 template <class Variant>
-std::vector<Variant> list_of(bool full, std::string (*mma_name)(DType, int), std::string (*general)(DType)) {
+void add_hopper(std::vector<Variant>& all, const KernelBuild& build, std::string (*name)(DType, int)) {
+  if (!build.hopper) return;
+  for (const DType dtype : {DType::bf16, DType::fp16})
+    for (const int D : hopper_head_sizes) {
+      Variant variant{
+          .name = name(dtype, D), .rank = Rank::architecture, .dtype = dtype, .head_size = D, .sm_major = 9};
+      variant.plain = plain_of(build, variant);
+      if (variant.plain == nullptr) throw std::logic_error(variant.name + " has no plain variant");
+      variant.tile_rows = variant.plain->tile_rows;
+      all.push_back(std::move(variant));
+    }
+}
+
+struct MaskedNames {
+  std::string (*hopper)(DType, int);
+  std::string (*mma)(DType, int);
+  std::string (*general)(DType);
+};
+
+template <class Variant>
+std::vector<Variant> list_of(const KernelBuild& build, const MaskedNames& names) {
   std::vector<Variant> all;
+  add_hopper(all, build, names.hopper);
   const auto add_mma = [&](std::span<const int> head_sizes) {
     for (const DType dtype : {DType::bf16, DType::fp16})
       for (const int D : head_sizes)
-        all.push_back({.name = mma_name(dtype, D),
+        all.push_back({.name = names.mma(dtype, D),
                        .rank = Rank::portable,
                        .dtype = dtype,
                        .head_size = D,
                        .tile_rows = cell_rows});
   };
   add_mma(mma_head_sizes);
-  if (full) add_mma(full_head_sizes);
+  if (build.full) add_mma(full_head_sizes);
   for (const DType accumulator : {DType::fp32, DType::fp64})
-    if (accumulator == DType::fp32 || full)
-      all.push_back({.name = general(accumulator),
+    if (accumulator == DType::fp32 || build.full)
+      all.push_back({.name = names.general(accumulator),
                      .rank = Rank::general,
                      .dtype = accumulator,
                      .tile_rows = general_tile_rows});
@@ -81,11 +122,12 @@ bool has_fp64_operand(const Call& call) {
 }
 
 template <class Variant, class Call>
-const Variant& first_that_fits(std::span<const Variant> variants, const Call& call) {
+const Variant& first_that_fits(std::span<const Variant> variants, const Call& call,
+                               const VariantOptions& options) {
   require_launchable(call.tile.q);
   require_launchable(call.tile.k);
   for (const Variant& variant : variants)
-    if (!variant.unmet(call)) return variant;
+    if (allows_changed(variant, options) && !variant.unmet(call)) return variant;
   throw std::invalid_argument(
       has_fp64_operand(call) ? "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)"
                              : "no kernel of this build that changes logits fits the call");
@@ -120,8 +162,22 @@ std::string general_masked_backward_name(DType accumulator) {
                                     : "attend_backward masked general";
 }
 
+template <class Variant>
+bool allows_changed(const Variant& variant, const VariantOptions& options) {
+  if (variant.plain == nullptr) return true;
+  VariantOptions any = options;
+  any.only = {};  // names variants of softmax attention
+  return allows(any, *variant.plain);
+}
+template bool allows_changed(const MaskedVariant&, const VariantOptions&);
+template bool allows_changed(const MaskedBackwardVariant&, const VariantOptions&);
+
 template <class Call>
 Unmet MaskedVariantOf<Call>::unmet(const Call& call) const {
+  if (plain != nullptr) {
+    if (const Unmet unmet = unmet_changes(call.mask, call.tile)) return unmet;
+    return plain->unmet(call.tile);
+  }
   if (on_tensor_cores()) return unmet_mma(call, dtype, head_size);
   if (has_fp64_operand(call) == (dtype == DType::fp64)) return {};
   return Misfit{"", dtype == DType::fp64 ? "nothing is fp64" : "an operand is fp64"};
@@ -129,22 +185,57 @@ Unmet MaskedVariantOf<Call>::unmet(const Call& call) const {
 template struct MaskedVariantOf<MaskedAttend>;
 template struct MaskedVariantOf<MaskedAttendBackward>;
 
+namespace {
+
+// The lists of the four builds, each made once.
+template <class Variant>
+std::span<const Variant> list_of_build(const KernelBuild& build, const MaskedNames& names) {
+  static const std::vector<Variant> lists[] = {list_of<Variant>({.hopper = false, .full = false}, names),
+                                               list_of<Variant>({.hopper = true, .full = false}, names),
+                                               list_of<Variant>({.hopper = false, .full = true}, names),
+                                               list_of<Variant>({.hopper = true, .full = true}, names)};
+  return lists[(build.hopper ? 1 : 0) + (build.full ? 2 : 0)];
+}
+
+}  // namespace
+
 std::span<const MaskedVariant> masked_variants(const KernelBuild& build) {
-  static const std::vector<MaskedVariant> lists[] = {
-      list_of<MaskedVariant>(false, masked_forward_name, general_masked_forward_name),
-      list_of<MaskedVariant>(true, masked_forward_name, general_masked_forward_name)};
-  return lists[build.full ? 1 : 0];
+  return list_of_build<MaskedVariant>(
+      build, {hopper_masked_forward_name, masked_forward_name, general_masked_forward_name});
 }
 
 std::span<const MaskedBackwardVariant> masked_backward_variants(const KernelBuild& build) {
-  static const std::vector<MaskedBackwardVariant> lists[] = {
-      list_of<MaskedBackwardVariant>(false, masked_backward_name, general_masked_backward_name),
-      list_of<MaskedBackwardVariant>(true, masked_backward_name, general_masked_backward_name)};
-  return lists[build.full ? 1 : 0];
+  return list_of_build<MaskedBackwardVariant>(
+      build, {hopper_masked_backward_name, masked_backward_name, general_masked_backward_name});
 }
 
+namespace {
+
+// The tiles that softmax attention has of the call, with segments cut for Hopper's kernels.
+template <class Call, class Plain>
+auto changed_tiles(const Call& call, const Plain& plain, const VariantOptions& options) {
+  const PlacedSegments placed =
+      placed_segments(call.mask, call.tile.segments, call.tile.k.rows).value();  // the call fits
+  auto tile = call.tile;
+  tile.segments = placed.segments;
+  auto chosen = plain.family->tiles(plain, tile, options);
+  const WorkTables* work = nullptr;
+  if constexpr (std::is_same_v<Plain, AttendBackwardVariant>) {
+    plain.family->order(chosen, tile, options);
+    work = &chosen.by_k;
+  } else {
+    work = &chosen.work;
+  }
+  ScoreTables scores =
+      score_tables(call.mask, tile.scale, placed.step, chosen.spaces.value(), tile.k.rows, *work);
+  return ChangedTiles<decltype(chosen)>{std::move(chosen), std::move(scores)};
+}
+
+}  // namespace
+
 ChosenMasked choose_variant(const MaskedAttend& call, const VariantOptions& options) {
-  const MaskedVariant& variant = first_that_fits(masked_variants(options.build), call);
+  const MaskedVariant& variant = first_that_fits(masked_variants(options.build), call, options);
+  if (variant.plain != nullptr) return {&variant, {}, changed_tiles(call, *variant.plain, options)};
   // Every multiple of the height, so that a tile lies in one cell.
   return {&variant,
           query_tiles(live_segments(call.tile.segments), even_cuts(call.tile.q.rows, variant.tile_rows),
@@ -152,7 +243,9 @@ ChosenMasked choose_variant(const MaskedAttend& call, const VariantOptions& opti
 }
 
 ChosenMaskedBackward choose_variant(const MaskedAttendBackward& call, const VariantOptions& options) {
-  const MaskedBackwardVariant& variant = first_that_fits(masked_backward_variants(options.build), call);
+  const MaskedBackwardVariant& variant =
+      first_that_fits(masked_backward_variants(options.build), call, options);
+  if (variant.plain != nullptr) return {&variant, {}, {}, changed_tiles(call, *variant.plain, options)};
   const std::vector<DeviceSegment> live = live_segments(call.tile.segments);
   const bool stores_keys_bias = call.dbias && call.mask.columns.empty() && call.write_dbias == Write::store;
   return {

@@ -25,6 +25,13 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return result;
 }
 
+// -inf of 0 and of what is smaller than a normal number.
+__device__ __forceinline__ float log2_approx(float x) {
+  float result;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 // Unlike fmaxf, NaN if one of them is.
 __device__ __forceinline__ float max_or_nan(float a, float b) {
   float result;

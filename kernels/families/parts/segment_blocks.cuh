@@ -76,29 +76,31 @@ __device__ __forceinline__ Block next_block(Block block, int stop_head, const Wo
   return enter_segments<owner>(block, stop_head, tile, segments);
 }
 
-// The same blocks of a tile of keys with each head's in the opposite order: segments from the tile's last to
-// its first, and blocks of a segment likewise.
+// The same blocks of a tile with each head's in the opposite order: segments from the tile's last to its
+// first, and blocks of a segment likewise.
 template <int columns>
 __device__ __forceinline__ Block at_last_columns(Block block) {
   if (block.live()) block.begin += (block.end - 1 - block.begin) / columns * columns;
   return block;
 }
-template <int columns>
+template <int columns, Owner owner = Owner::keys>
 __device__ __forceinline__ Block first_block_downward(int head, int stop_head, const WorkTile& tile,
                                                       const DeviceSegment* segments) {
   Block block = {};
   block.head = head;
   block.segment = tile.first + tile.count - 1;
-  return at_last_columns<columns>(enter_segments<Owner::keys, true>(block, stop_head, tile, segments));
+  return at_last_columns<columns>(enter_segments<owner, true>(block, stop_head, tile, segments));
 }
-template <int columns>
+template <int columns, Owner owner = Owner::keys>
 __device__ __forceinline__ Block next_block_downward(Block block, int stop_head, const WorkTile& tile,
                                                      const DeviceSegment* segments) {
   if (!block.live()) return block;
   block.begin -= columns;
-  if (block.begin >= max(segments[block.segment].q_begin, block.row_begin + block.low)) return block;
+  const DeviceSegment& of = segments[block.segment];
+  const int first = owner == Owner::keys ? of.q_begin : of.k_begin;
+  if (block.begin >= max(first, block.row_begin + block.low)) return block;
   --block.segment;
-  return at_last_columns<columns>(enter_segments<Owner::keys, true>(block, stop_head, tile, segments));
+  return at_last_columns<columns>(enter_segments<owner, true>(block, stop_head, tile, segments));
 }
 
 // Whether a row of the tile has a live pair in one segment, or in any of the tile's segments but the first

@@ -24,6 +24,10 @@ inline float exp2_approx(float x) {
   return std::exp2(x);
 }
 
+inline float log2_approx(float x) {
+  return std::log2(x);
+}
+
 inline float max_or_nan(float a, float b) {
   return std::isnan(a) || std::isnan(b) ? std::numeric_limits<float>::quiet_NaN() : std::max(a, b);
 }
