@@ -85,7 +85,7 @@ std::optional<FallBack> fall_back_of(std::span<const Variant> variants, const Va
   const Rates& rates = options.speeds();
   const HeadSizes sizes = head_sizes(call.q, call.v);
   for (const Variant& variant : variants) {
-    if (!allows(options, variant) || variant.dtype != call.q.dtype || variant.sizes() != sizes) continue;
+    if (!allows(options, variant) || variant.dtype != call.q.dtype || !variant.has_code_for(sizes)) continue;
     const Unmet unmet = variant.unmet(call);
     if (!unmet) return {};
     FallBack found{.preferred = variant.name, .reason = *unmet};

@@ -128,6 +128,13 @@ Unmet mapped(const char* name, const View& view, const std::optional<RowSpace>& 
   return {};
 }
 
+// Whether the heads are those of a kernel that pads them to `width`.
+Unmet padded(const View& q, const View& v, std::int64_t width) {
+  if (are_padded_to(static_cast<int>(width), head_sizes(q, v))) return {};
+  const bool of_values = q.width == width || are_padded_to(static_cast<int>(width), head_sizes(q, q));
+  return of_values ? Misfit{"v", "has width #", v.width} : Misfit{"q", "has width #", q.width};
+}
+
 // What is left once all views are mapped.
 template <class Call>
 Unmet few_segments(const Call& call) {
@@ -138,20 +145,30 @@ Unmet few_segments(const Call& call) {
 }  // namespace
 
 Unmet unmet_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {
-  if (const Unmet unmet = unmet_forward_mma(call, dtype, width, width)) return unmet;
+  if (const Unmet unmet = padded(call.q, call.v, width)) return unmet;
+  if (const Unmet unmet = unmet_forward_mma(call, dtype, call.q.width, call.v.width)) return unmet;
   const std::optional<RowSpace> q = row_space(call.q, {}), k = row_space(call.k, {});
   return first_unmet([&] { return mapped("q", call.q, q); }, [&] { return mapped("k", call.k, k); },
                      [&] { return mapped("v", call.v, k, "has its rows elsewhere than k"); },
                      [&] { return few_segments(call); });
 }
 
-Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
-  if (const Unmet unmet = unmet_backward_mma(call, dtype, width, width)) return unmet;
+namespace {
+
+Unmet unmet_backward_hopper(const AttendBackward& call, DType dtype) {
+  if (const Unmet unmet = unmet_backward_mma(call, dtype, call.q.width, call.v.width)) return unmet;
   const std::optional<RowSpace> q = row_space(call.q, {}), k = row_space(call.k, {});
   return first_unmet([&] { return mapped("q", call.q, q); }, [&] { return mapped("k", call.k, k); },
                      [&] { return mapped("v", call.v, k, "has its rows elsewhere than k"); },
                      [&] { return mapped("dout", call.dout, q, "has its rows elsewhere than q"); },
                      [&] { return few_segments(call); });
+}
+
+}  // namespace
+
+Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
+  if (const Unmet unmet = unmet_backward_mma(call, dtype, width, width)) return unmet;
+  return unmet_backward_hopper(call, dtype);
 }
 
 bool writes_out_by_tma(const AttendParams& call) {
@@ -213,7 +230,8 @@ Unmet unmet_backward_fused_hopper(const AttendBackward& call, DType dtype, std::
   const bool in_fours = reinterpret_cast<std::uintptr_t>(call.dq.data) % 16 == 0 &&
                         call.dq.row_stride % four == 0 &&
                         (call.dq.heads <= 1 || call.dq.head_stride % four == 0);
-  return first_unmet([&] { return unmet_backward_deterministic_hopper(call, dtype, width); },
+  return first_unmet([&] { return padded(call.q, call.v, width); },
+                     [&] { return unmet_backward_hopper(call, dtype); },
                      [&] { return has_dtype("dq", call.dq, DType::fp32); },
                      [&] {
                        return in_fours ? Unmet() : Misfit{"dq", "is not laid out in multiples of 16 bytes"};
@@ -223,7 +241,7 @@ Unmet unmet_backward_fused_hopper(const AttendBackward& call, DType dtype, std::
 Unmet unmet_backward_chains_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
   const std::optional<RowSpace> q = row_space(call.q, {});
   return first_unmet(
-      [&] { return unmet_backward_deterministic_hopper(call, dtype, width); },
+      [&] { return padded(call.q, call.v, width); }, [&] { return unmet_backward_hopper(call, dtype); },
       [&] {
         return call.rounded_dq ? Unmet() : Misfit{"dq", "is not to be rounded"};
       },

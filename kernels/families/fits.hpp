@@ -33,7 +33,8 @@ Unmet unmet_backward_mma(const AttendBackward& call, DType dtype, std::int64_t w
 
 namespace hopper {
 
-// Besides, whether q, k, v (and dout) can be read by TMA in the row spaces of the call.
+// Besides, whether q, k, v (and dout) can be read by TMA in the row spaces of the call. The kernels take heads
+// that are_padded_to() their width too, but for the deterministic backward.
 Unmet unmet_forward_hopper(const Attend& call, DType dtype, std::int64_t width);
 Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width);
 inline bool fits_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {

@@ -26,6 +26,14 @@ inline HeadSizes head_sizes(const View& q, const View& v) {
   return {static_cast<int>(q.width), static_cast<int>(v.width)};
 }
 
+// Whether a kernel of `head_size` that pads keys and values with zeros takes heads of these sizes: rows of
+// 16-byte chunks, and no smaller one of the kernels that pad, for 64 and 128, has room for both.
+constexpr bool are_padded_to(int head_size, const HeadSizes& sizes) {
+  const int larger = sizes.key > sizes.value ? sizes.key : sizes.value;
+  return sizes.key > 0 && sizes.value > 0 && sizes.key % 8 == 0 && sizes.value % 8 == 0 &&
+         larger <= head_size && (larger > head_size / 2 || head_size == 64);
+}
+
 // FLOPs of a live pair and query head: both products of the forward, all five of the backward.
 constexpr double forward_flops(const HeadSizes& sizes) {
   return 2.0 * (sizes.key + sizes.value);

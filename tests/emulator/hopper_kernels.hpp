@@ -21,6 +21,7 @@
 #include "kernels/families/hopper_backward/params.cuh"
 #include "kernels/families/hopper_backward_apart/kernel.cuh"
 #include "kernels/families/hopper_forward/kernel.cuh"
+#include "kernels/families/hopper_forward/params.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -40,18 +41,8 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   using Shape = hopper::ForwardShape<D, W>;
   static_assert(sizeof(hopper::ForwardStorage<D, W>) + 1024 <= shared_bytes - 1024);
   if (call.work.count == 0 || call.q.heads == 0) return;  // not launched
-  hopper::ForwardParams params;
-  params.call = call;
-  params.q = {call.q, 64};
-  params.k = {call.k, Shape::keys};
-  params.v = {call.v, Shape::keys};
-  params.out_write = hopper::out_write(call);
-  params.rescale_threshold_log2 = hopper::rescale_threshold_log2(call);
-  params.out = {call.out, 64};
-  params.scale_log2 = hopper::scale_log2(call.scale);
-  params.scheduler =
-      hopper::TileScheduler(call.work.count, call.q.heads, std::min(launch.heads_per_group, call.q.heads),
-                            call.q.heads / call.k.heads);
+  hopper::ForwardParams params =
+      hopper::forward_params<D, W>(call, std::min(launch.heads_per_group, call.q.heads));
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
   std::int32_t counter = 0;
   if (launch.takes_by_counter) params.counter = &counter;

@@ -11,6 +11,7 @@
 #include "kernels/families/hopper_forward/epilogue.cuh"
 #include "kernels/families/hopper_forward/mainloop.cuh"
 #include "kernels/families/hopper_forward/shared_storage.cuh"
+#include "kernels/families/parts/hopper/column_groups.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -173,7 +174,10 @@ class ForwardConsumer {
     fence_view_async_shared();
     named_barrier_sync(2 + warpgroup_, warpgroup_threads);
     if (tiles && thread_index() % warpgroup_threads == 0)
-      tma_store(params_.out, row + distance, tile.head, shared_address(staged));
+      by_column_groups<D / 64>(params_.single_value_groups, [&](int n) {
+        tma_store(params_.out, row + distance, tile.head, shared_address(staged + n * Shape::q_half_bytes), 0,
+                  64 * n);
+      });
   }
 
   // Starts to load the rows that are merged with, beside the end of the softmax, to where Q was: no warp of
@@ -183,7 +187,9 @@ class ForwardConsumer {
     if (thread_index() % warpgroup_threads != 0) return;
     const std::uint32_t full = shared_address(&memory_.old_out_full[warpgroup_]);
     arrive_and_expect_tx(full, Shape::q_bytes);
-    tma_load(shared_address(staged), params_.out, row, head, full);
+    by_column_groups<D / 64>(params_.single_value_groups, [&](int n) {
+      tma_load(shared_address(staged + n * Shape::q_half_bytes), params_.out, row, head, full, 0, 64 * n);
+    });
   }
 
   // Ping-pong: warpgroups issue their products one after the other, so that the softmax of one runs while the

@@ -47,7 +47,8 @@ class HopperForward final : public AttendFamily {
                          .head_size = D,
                          .sm_major = 9,
                          .tile_rows = 64 * warpgroups,
-                         .counts_tiles = true});
+                         .counts_tiles = true,
+                         .pads = true});
     return all;
   }
 

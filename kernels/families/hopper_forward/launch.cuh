@@ -7,8 +7,8 @@
 
 #include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_forward/kernel.cuh"
+#include "kernels/families/hopper_forward/params.cuh"
 #include "kernels/families/parts/hopper/kernels.hpp"
-#include "kernels/families/parts/hopper/tensor_map.cuh"
 #include "kernels/families/parts/launch.cuh"
 
 namespace cplab::kernels::cuda::hopper {
@@ -19,17 +19,8 @@ Launch bind_forward(const AttendParams& call) {
   if constexpr (ping_pong && hopper_forward_goes_out_of_turn(D, W))
     if (call.work.out_of_turn) return bind_forward<T, D, W, false>(call);
   const auto params = std::make_shared<ForwardParams>();
-  params->q = tensor_map(call.q, 64);
-  params->k = tensor_map(call.k, Shape::keys);
-  params->v = tensor_map(call.v, Shape::keys);
-  params->out_write = out_write(call);
-  if (params->out_write != OutWrite::row_by_row) params->out = tensor_map(call.out, 64);
-  params->scale_log2 = scale_log2(call.scale);
-  params->rescale_threshold_log2 = rescale_threshold_log2(call);
-  params->scheduler = TileScheduler(
-      call.work.count, call.q.heads,
-      heads_per_group(call.q.heads, call.k.heads, call.k, call.work.rows_together, call.work.alike),
-      call.q.heads / call.k.heads);
+  *params = forward_params<D, W>(
+      call, heads_per_group(call.q.heads, call.k.heads, call.k, call.work.rows_together, call.work.alike));
   params->blocks =
       std::min(Shape::blocks_together * std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {

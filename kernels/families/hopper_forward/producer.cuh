@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/families/hopper_forward/shared_storage.cuh"
+#include "kernels/families/parts/hopper/column_groups.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -78,6 +79,15 @@ class ForwardProducer {
  private:
   static constexpr auto short_tile_blocks = static_cast<int>(measured("short_tile_blocks"));
 
+  // All columns of a tile, 64 of which are group_bytes.
+  template <int group_bytes>
+  static __device__ __forceinline__ void load_columns(std::uint32_t into, const CUtensorMap& map, int row,
+                                                      int head, std::uint32_t full, bool single_groups) {
+    by_column_groups<D / 64>(single_groups, [&](int n) {
+      tma_load(into + static_cast<std::uint32_t>(n * group_bytes), map, row, head, full, 0, 64 * n);
+    });
+  }
+
   // Asks for the tile after this one; receive_tile() waits for the answer. Every thread block fetches until
   // it finds none left; the last of these fetches sets the counter back to 0 for the next launch.
   __device__ __forceinline__ void ask_for_tile() {
@@ -110,7 +120,8 @@ class ForwardProducer {
     std::uint32_t into = shared_address(memory_.q[buffer][0]);
 #pragma unroll 1
     for (int row = tile_.begin; row < tile_.end; row += 64, into += Shape::q_bytes)
-      tma_load(into, params_.q, row, head_, shared_address(&memory_.q_full[buffer]));
+      load_columns<Shape::q_half_bytes>(into, params_.q, row, head_, shared_address(&memory_.q_full[buffer]),
+                                        params_.single_key_groups);
   }
 
   __device__ __forceinline__ void publish_tile(TileState state) {
@@ -142,8 +153,8 @@ class ForwardProducer {
   __device__ __forceinline__ void load_k(const Block& block) {
     const int stage = KPlace::stage(k_);
     wait(shared_address(&memory_.k_empty[stage]), KPlace::parity(k_) ^ 1);
-    tma_load(shared_address(memory_.k[stage]), params_.k, block.begin, kv_head_,
-             shared_address(&memory_.k_full[stage]));
+    load_columns<Shape::k_half_bytes>(shared_address(memory_.k[stage]), params_.k, block.begin, kv_head_,
+                                      shared_address(&memory_.k_full[stage]), params_.single_key_groups);
   }
 
   // Publishes what consumers need to know of `block`, and moves on to the tile's next block.
@@ -169,7 +180,8 @@ class ForwardProducer {
     wait(shared_address(&memory_.v_empty[stage]), VPlace::parity(v_) ^ 1);
     arrive_and_expect_tx(full, Shape::k_bytes);
     const Block& block = memory_.bounds[KPlace::stage(KPlace::before(k_))];
-    tma_load(shared_address(memory_.v[stage]), params_.v, block.begin, block.head, full);
+    load_columns<Shape::k_half_bytes>(shared_address(memory_.v[stage]), params_.v, block.begin, block.head,
+                                      full, params_.single_value_groups);
     v_ = VPlace::after(v_);
   }
 

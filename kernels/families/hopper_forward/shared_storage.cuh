@@ -29,6 +29,7 @@ struct ForwardParams {
   std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
   int blocks = 1;                   // of the persistent grid
   OutWrite out_write = OutWrite::row_by_row;
+  bool single_key_groups = false, single_value_groups = false;  // of the maps of q and k; of v and out
   float scale_log2 = 0;
   float rescale_threshold_log2 = 0;
 };
