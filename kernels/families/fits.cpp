@@ -128,11 +128,14 @@ Unmet mapped(const char* name, const View& view, const std::optional<RowSpace>& 
   return {};
 }
 
-// Whether the heads are those of a kernel that pads them to `width`.
-Unmet padded(const View& q, const View& v, std::int64_t width) {
-  if (are_padded_to(static_cast<int>(width), head_sizes(q, v))) return {};
-  const bool of_values = q.width == width || are_padded_to(static_cast<int>(width), head_sizes(q, q));
+// Whether the heads are those that a kernel for `sizes` pads.
+Unmet padded(const View& q, const View& v, const HeadSizes& sizes) {
+  if (are_padded_to(sizes, head_sizes(q, v))) return {};
+  const bool of_values = are_padded_to(sizes, {static_cast<int>(q.width), sizes.value});
   return of_values ? Misfit{"v", "has width #", v.width} : Misfit{"q", "has width #", q.width};
+}
+Unmet padded(const View& q, const View& v, std::int64_t width) {
+  return padded(q, v, HeadSizes{static_cast<int>(width), static_cast<int>(width)});
 }
 
 // What is left once all views are mapped.
@@ -144,8 +147,8 @@ Unmet few_segments(const Call& call) {
 
 }  // namespace
 
-Unmet unmet_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {
-  if (const Unmet unmet = padded(call.q, call.v, width)) return unmet;
+Unmet unmet_forward_hopper(const Attend& call, DType dtype, const HeadSizes& sizes) {
+  if (const Unmet unmet = padded(call.q, call.v, sizes)) return unmet;
   if (const Unmet unmet = unmet_forward_mma(call, dtype, call.q.width, call.v.width)) return unmet;
   const std::optional<RowSpace> q = row_space(call.q, {}), k = row_space(call.k, {});
   return first_unmet([&] { return mapped("q", call.q, q); }, [&] { return mapped("k", call.k, k); },
@@ -166,8 +169,8 @@ Unmet unmet_backward_hopper(const AttendBackward& call, DType dtype) {
 
 }  // namespace
 
-Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
-  if (const Unmet unmet = unmet_backward_mma(call, dtype, width, width)) return unmet;
+Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, const HeadSizes& sizes) {
+  if (const Unmet unmet = padded(call.q, call.v, sizes)) return unmet;
   return unmet_backward_hopper(call, dtype);
 }
 

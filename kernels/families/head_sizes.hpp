@@ -26,12 +26,17 @@ inline HeadSizes head_sizes(const View& q, const View& v) {
   return {static_cast<int>(q.width), static_cast<int>(v.width)};
 }
 
-// Whether a kernel of `head_size` that pads keys and values with zeros takes heads of these sizes: rows of
-// 16-byte chunks, and no smaller one of the kernels that pad, for 64 and 128, has room for both.
-constexpr bool are_padded_to(int head_size, const HeadSizes& sizes) {
-  const int larger = sizes.key > sizes.value ? sizes.key : sizes.value;
-  return sizes.key > 0 && sizes.value > 0 && sizes.key % 8 == 0 && sizes.value % 8 == 0 &&
-         larger <= head_size && (larger > head_size / 2 || head_size == 64);
+// What kernels are made for that pad keys and values with zeros. Those of Hopper do; its backward has the
+// first two.
+inline constexpr HeadSizes padded_sizes[] = {{64, 64}, {128, 128}, {192, 128}, {256, 256}};
+
+// Whether a kernel for `kernel` is the one that pads heads of these sizes: rows of 16-byte chunks, and no
+// smaller one has room for both keys and values.
+constexpr bool are_padded_to(const HeadSizes& kernel, const HeadSizes& heads) {
+  if (heads.key <= 0 || heads.value <= 0 || heads.key % 8 != 0 || heads.value % 8 != 0) return false;
+  for (const HeadSizes& sizes : padded_sizes)
+    if (heads.key <= sizes.key && heads.value <= sizes.value) return sizes == kernel;
+  return false;
 }
 
 // FLOPs of a live pair and query head: both products of the forward, all five of the backward.

@@ -49,7 +49,7 @@ struct AttendVariant {
   bool fits(const Attend& call) const { return !unmet(call); }
   HeadSizes sizes() const { return {head_size, value_size}; }
   bool has_code_for(const HeadSizes& heads) const {
-    return heads == sizes() || (pads && are_padded_to(head_size, heads));
+    return heads == sizes() || (pads && are_padded_to(sizes(), heads));
   }
 };
 
@@ -81,7 +81,7 @@ struct AttendBackwardVariant {
   bool fits(const AttendBackward& call) const { return !unmet(call); }
   HeadSizes sizes() const { return {head_size, value_size}; }
   bool has_code_for(const HeadSizes& heads) const {
-    return heads == sizes() || (pads && are_padded_to(head_size, heads));
+    return heads == sizes() || (pads && are_padded_to(sizes(), heads));
   }
 };
 

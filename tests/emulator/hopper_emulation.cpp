@@ -78,22 +78,31 @@ WorkList list_of(const WorkTables& tables) {
           .ending = tables.ending};
 }
 
-// Of the kernels that take these heads, or would.
+// Of the kernels that take these heads, or would: the sizes, and of the fused backward kernels the one size.
+HeadSizes kernel_sizes(const View& q, const View& v) {
+  for (const HeadSizes& sizes : padded_sizes)
+    if (are_padded_to(sizes, head_sizes(q, v))) return sizes;
+  return {128, 128};
+}
 std::int64_t kernel_width(const View& q, const View& v) {
-  return std::max(q.width, v.width) <= 64 ? 64 : 128;
+  return std::min(kernel_sizes(q, v).key, 128);
 }
 
 EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
-  if (dtype == DType::bf16)
-    return width == 64 ? emulated_kernels<DType::bf16, 64>() : emulated_kernels<DType::bf16, 128>();
+  if (dtype == DType::bf16) switch (width) {
+      case 64: return emulated_kernels<DType::bf16, 64>();
+      case 192: return emulated_kernels<DType::bf16, 192>();
+      case 256: return emulated_kernels<DType::bf16, 256>();
+      default: return emulated_kernels<DType::bf16, 128>();
+    }
 #if CPLAB_NIGHTLY
-  if (width != 64) return emulated_kernels<DType::fp16, 128>();
+  if (width == 128) return emulated_kernels<DType::fp16, 128>();
 #endif
   return emulated_kernels<DType::fp16, 64>();
 }
 
 bool is_emulated(const View& q, std::int64_t width) {
-  return every_kernel || q.dtype != DType::fp16 || width == 64;
+  return q.dtype != DType::fp16 || width == 64 || (every_kernel && width == 128);
 }
 
 std::string name_of(const char* operation, const View& q, std::int64_t width) {
@@ -165,8 +174,9 @@ bool Emulation::same_in_all_orders(testing::TileRunner::Tensors tensors,
 }
 
 testing::TileRun Emulation::attend(testing::TileRunner::Tensors tensors, const kernels::Attend& call) {
-  const std::int64_t width = kernel_width(call.q, call.v);
-  if (!hopper::fits_forward_hopper(call, call.q.dtype, width) || !is_emulated(call.q, width)) {
+  const HeadSizes sizes = kernel_sizes(call.q, call.v);
+  const std::int64_t width = sizes.key;
+  if (!hopper::fits_forward_hopper(call, call.q.dtype, sizes) || !is_emulated(call.q, width)) {
     forward_calls_ += !is_emulated(call.q, width);
     kernels::cpu_tiles().attend(call);
     return {"(cpu tiles)", true};
@@ -206,10 +216,11 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
     return {run.variant + " dk, dv summed", run.repeatable};
   }
   if (call.rounded_dq) return attend_backward_rounded(tensors, call);
-  const std::int64_t width = kernel_width(call.q, call.v);
-  const bool takes_apart = hopper::fits_backward_deterministic_hopper(call, call.q.dtype, width),
-             takes_fused = hopper::fits_backward_fused_hopper(call, call.q.dtype, width);
-  if (!(takes_apart || takes_fused) || !is_emulated(call.q, width)) {
+  const HeadSizes sizes = kernel_sizes(call.q, call.v);
+  const std::int64_t width = sizes.key;
+  const bool takes_apart = hopper::fits_backward_deterministic_hopper(call, call.q.dtype, sizes),
+             takes_fused = width <= 128 && hopper::fits_backward_fused_hopper(call, call.q.dtype, width);
+  if (!takes_apart || !is_emulated(call.q, width)) {
     backward_calls_ += !is_emulated(call.q, width);
     kernels::cpu_tiles().attend_backward(call);
     return {"(cpu tiles)", true};
@@ -217,7 +228,6 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
   const EmulatedKernels with = kernels_for(call.q.dtype, width);
   Backward kind = only_.value_or(static_cast<Backward>(++backward_calls_ % 4));
   if (!takes_fused) kind = apart;
-  if (!takes_apart && kind == apart) kind = ordered;
   const bool small = kind == fused_64_keys && with.attend_backward_64_keys != nullptr;
   const int key_rows = small ? hopper_backward_small_tile_rows : with.backward_rows;
   const auto [of_q, of_k] = row_spaces(call).value();

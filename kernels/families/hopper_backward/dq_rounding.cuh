@@ -188,7 +188,7 @@ class DqRounding {
   const DeviceView& into_;
   RoundingStorage& storage_;
   unsigned char* strip_buffers_;
-  bool single_groups_;  // of the map of the sums
+  bool single_groups_;            // of the map of the sums
   int loaded_ = 0, rounded_ = 0;  // strips so far
   bool ended_ = false;
 };

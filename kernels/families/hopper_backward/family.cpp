@@ -171,7 +171,7 @@ PredictedTime HopperBackward::time(const ChosenBackward& chosen, const AttendBac
   tiles += zeros_us(chosen, call, rates);
   if (call.out && dq_ == DqSum::any_order)  // it loads its first blocks beside delta
     tiles -= rates[chosen.variant->head_size == 64 ? Rate::hopper_backward_d64_loads_beside_delta_us
-                                      : Rate::hopper_backward_d128_loads_beside_delta_us];
+                                                   : Rate::hopper_backward_d128_loads_beside_delta_us];
   tiles += casts_us(chosen, asked, call, rates);
   const double memory = memory_us(call, rates);
   return {us * (rates[Rate::launch_us] + tiles), us * (rates[Rate::launch_us] + memory)};

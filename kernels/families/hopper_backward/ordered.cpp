@@ -76,8 +76,7 @@ class Ordered final : public HopperBackward {
   }
 
  protected:
-  double tile_us(const ChosenBackward& chosen, const AttendBackward&,
-                 const Rates& rates) const override {
+  double tile_us(const ChosenBackward& chosen, const AttendBackward&, const Rates& rates) const override {
     const double width = chosen.variant->head_size;
     return all_full(chosen.by_k) ? at_head_size(width, rates[Rate::hopper_ordered_d64_full_us],
                                                 rates[Rate::hopper_ordered_d128_full_us])

@@ -100,7 +100,8 @@ __device__ __forceinline__ void merge_out_tile(unsigned char* tile, const float 
 template <class T, int D>
 __device__ __forceinline__ void write_staged_rows(const float2* staged, const DeviceView& into, int head,
                                                   int first, const RowUpdate& update, int half) {
-  constexpr int chunks = D / 64, together = 2 * chunks;  // chunks of a row for each lane; rows
+  constexpr int chunks = D / 64;                         // of a row for each lane
+  constexpr int together = chunks > 2 ? 2 : 2 * chunks;  // rows, as there are registers
   const int lane = thread_index() % 32;
   const bool aligned = pairs_aligned<T>(into);
   const auto as_it_is = [](typename Pair<T>::type two) { return two; };

@@ -65,7 +65,7 @@ AttendKernel forward_kernel() {
 template <class T, int D, int most>
 void add_forward_kernels(std::vector<AttendKernel>& kernels) {
   kernels.push_back(forward_kernel<T, D, most>());
-  if constexpr (most > 1) add_forward_kernels<T, D, most - 1>(kernels);
+  if constexpr (most > hopper_forward_least_warpgroups(D)) add_forward_kernels<T, D, most - 1>(kernels);
 }
 
 // instance.cu.in instantiates this.

@@ -16,15 +16,14 @@ ForwardParams forward_params(const AttendParams& call, int together) {
   params.call = call;
   params.q = padded_map(call.q, 64, D);
   params.k = padded_map(call.k, Shape::keys, D);
-  params.v = padded_map(call.v, Shape::keys, D);
+  params.v = padded_map(call.v, Shape::keys, Shape::value_size);
   params.out_write = out_write(call);
-  if (params.out_write != OutWrite::row_by_row) params.out = padded_map(call.out, 64, D);
+  if (params.out_write != OutWrite::row_by_row) params.out = padded_map(call.out, 64, Shape::value_size);
   params.single_key_groups = has_single_groups(call.q);
   params.single_value_groups = has_single_groups(call.v);
   params.scale_log2 = scale_log2(call.scale);
   params.rescale_threshold_log2 = rescale_threshold_log2(call);
-  params.scheduler =
-      TileScheduler(call.work.count, call.q.heads, together, call.q.heads / call.k.heads);
+  params.scheduler = TileScheduler(call.work.count, call.q.heads, together, call.q.heads / call.k.heads);
   return params;
 }
 

@@ -1,10 +1,10 @@
 // The producer of the forward kernel: one thread that walks the tiles of its thread block and loads Q, K and
-// V. Q has two buffers, K and V as many stages as ForwardShape says; K is loaded one block ahead of V, across
-// tiles too where they are long. A short tile's last V is loaded before anything is found out about the next
-// tile: each such question to memory takes half a microsecond, and in a tile of one or two blocks that V is
-// due soon. After a long tile the next one's Q and K, which must not wait until there is room for V, come
-// first. Only the producer walks the segments: with every K it publishes the block's bounds and which
-// warpgroups have a live pair in the next block.
+// V. Q has two buffers (beyond head size 128 one), K and V as many stages as ForwardShape says; K is loaded
+// one block ahead of V, across tiles too where they are long. A short tile's last V is loaded before anything
+// is found out about the next tile: each such question to memory takes half a microsecond, and in a tile of
+// one or two blocks that V is due soon. After a long tile the next one's Q and K, which must not wait until
+// there is room for V, come first. Only the producer walks the segments: with every K it publishes the
+// block's bounds and which warpgroups have a live pair in the next block.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class ForwardProducer {
         prefetch_line(params_.call.work.segments + tile_.first);
       else
         load_pending_v();  // first, because the tile after this one may have to wait
-      load_q();
+      if constexpr (Shape::q_stages > 1) load_q();
       int blocks = 0;
       Block block = first_block<Owner::queries>(0, 1, tile_, params_.call.work.segments);
       const TileState state = block.live() ? TileState::live : TileState::without_keys;
@@ -53,6 +53,7 @@ class ForwardProducer {
       else
         ask_for_tile();
       flags_ = flags_of(block);
+      if constexpr (Shape::q_stages == 1) load_q();
       publish_tile(state);
       while (block.live()) {
         publish_block(block);
@@ -65,7 +66,8 @@ class ForwardProducer {
         v_pending_ = true;
         if (block.live()) load_k(block);
       }
-      if (blocks <= short_tile_blocks) load_pending_v();
+      // The only Q is free when the tile is done, which needs that V.
+      if (Shape::q_stages == 1 || blocks <= short_tile_blocks) load_pending_v();
       receive_tile();
       if (tile_index_ >= params_.scheduler.tiles) break;
       begin_tile();
@@ -80,10 +82,10 @@ class ForwardProducer {
   static constexpr auto short_tile_blocks = static_cast<int>(measured("short_tile_blocks"));
 
   // All columns of a tile, 64 of which are group_bytes.
-  template <int group_bytes>
+  template <int group_bytes, int columns = D>
   static __device__ __forceinline__ void load_columns(std::uint32_t into, const CUtensorMap& map, int row,
                                                       int head, std::uint32_t full, bool single_groups) {
-    by_column_groups<D / 64>(single_groups, [&](int n) {
+    by_column_groups<columns / 64>(single_groups, [&](int n) {
       tma_load(into + static_cast<std::uint32_t>(n * group_bytes), map, row, head, full, 0, 64 * n);
     });
   }
@@ -178,10 +180,11 @@ class ForwardProducer {
     const int stage = VPlace::stage(v_);
     const std::uint32_t full = shared_address(&memory_.v_full[stage]);
     wait(shared_address(&memory_.v_empty[stage]), VPlace::parity(v_) ^ 1);
-    arrive_and_expect_tx(full, Shape::k_bytes);
+    arrive_and_expect_tx(full, Shape::v_bytes);
     const Block& block = memory_.bounds[KPlace::stage(KPlace::before(k_))];
-    load_columns<Shape::k_half_bytes>(shared_address(memory_.v[stage]), params_.v, block.begin, block.head,
-                                      full, params_.single_value_groups);
+    load_columns<Shape::k_half_bytes, Shape::value_size>(shared_address(memory_.v[stage]), params_.v,
+                                                         block.begin, block.head, full,
+                                                         params_.single_value_groups);
     v_ = VPlace::after(v_);
   }
 

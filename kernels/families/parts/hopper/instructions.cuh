@@ -207,8 +207,8 @@ __device__ __forceinline__ void tma_store(const CUtensorMap& map, int row, int h
       "r"(column), "r"(row), "r"(group), "r"(head), "r"(from)
       : "memory");
 }
-__device__ __forceinline__ void tma_store_once(const CUtensorMap& map, int row, int head,
-                                               std::uint32_t from, int column = 0) {
+__device__ __forceinline__ void tma_store_once(const CUtensorMap& map, int row, int head, std::uint32_t from,
+                                               int column = 0) {
   asm volatile(
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group.L2::cache_hint "
       "[%0, {%1, %2, %3, %4}], [%5], %6;\n"

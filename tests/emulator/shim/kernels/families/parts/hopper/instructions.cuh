@@ -116,12 +116,11 @@ inline void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int he
   const std::size_t bytes = bytes_of(map.view.dtype);
   const int columns = map.columns != 0 ? map.columns : map.view.width;
   emulator::machine().copy(barrier, map.rows * columns * static_cast<int>(bytes), [=] {
-    for_each_element(map, {row, group, head, column}, into,
-                     [=](const unsigned char* element, unsigned char* shared) {
-                       const std::uint32_t zero = 0;
-                       std::memcpy(shared, element != nullptr ? static_cast<const void*>(element) : &zero,
-                                   bytes);
-                     });
+    for_each_element(
+        map, {row, group, head, column}, into, [=](const unsigned char* element, unsigned char* shared) {
+          const std::uint32_t zero = 0;
+          std::memcpy(shared, element != nullptr ? static_cast<const void*>(element) : &zero, bytes);
+        });
   });
 }
 
