@@ -129,13 +129,13 @@ Unmet mapped(const char* name, const View& view, const std::optional<RowSpace>& 
 }
 
 // Whether the heads are those that a kernel for `sizes` pads.
-Unmet padded(const View& q, const View& v, const HeadSizes& sizes) {
+Unmet are_padded(const View& q, const View& v, const HeadSizes& sizes) {
   if (are_padded_to(sizes, head_sizes(q, v))) return {};
   const bool of_values = are_padded_to(sizes, {static_cast<int>(q.width), sizes.value});
   return of_values ? Misfit{"v", "has width #", v.width} : Misfit{"q", "has width #", q.width};
 }
-Unmet padded(const View& q, const View& v, std::int64_t width) {
-  return padded(q, v, HeadSizes{static_cast<int>(width), static_cast<int>(width)});
+Unmet are_padded(const View& q, const View& v, std::int64_t width) {
+  return are_padded(q, v, HeadSizes{static_cast<int>(width), static_cast<int>(width)});
 }
 
 // What is left once all views are mapped.
@@ -148,7 +148,7 @@ Unmet few_segments(const Call& call) {
 }  // namespace
 
 Unmet unmet_forward_hopper(const Attend& call, DType dtype, const HeadSizes& sizes) {
-  if (const Unmet unmet = padded(call.q, call.v, sizes)) return unmet;
+  if (const Unmet unmet = are_padded(call.q, call.v, sizes)) return unmet;
   if (const Unmet unmet = unmet_forward_mma(call, dtype, call.q.width, call.v.width)) return unmet;
   const std::optional<RowSpace> q = row_space(call.q, {}), k = row_space(call.k, {});
   return first_unmet([&] { return mapped("q", call.q, q); }, [&] { return mapped("k", call.k, k); },
@@ -170,7 +170,7 @@ Unmet unmet_backward_hopper(const AttendBackward& call, DType dtype) {
 }  // namespace
 
 Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, const HeadSizes& sizes) {
-  if (const Unmet unmet = padded(call.q, call.v, sizes)) return unmet;
+  if (const Unmet unmet = are_padded(call.q, call.v, sizes)) return unmet;
   return unmet_backward_hopper(call, dtype);
 }
 
@@ -233,7 +233,7 @@ Unmet unmet_backward_fused_hopper(const AttendBackward& call, DType dtype, std::
   const bool in_fours = reinterpret_cast<std::uintptr_t>(call.dq.data) % 16 == 0 &&
                         call.dq.row_stride % four == 0 &&
                         (call.dq.heads <= 1 || call.dq.head_stride % four == 0);
-  return first_unmet([&] { return padded(call.q, call.v, width); },
+  return first_unmet([&] { return are_padded(call.q, call.v, width); },
                      [&] { return unmet_backward_hopper(call, dtype); },
                      [&] { return has_dtype("dq", call.dq, DType::fp32); },
                      [&] {
@@ -244,7 +244,7 @@ Unmet unmet_backward_fused_hopper(const AttendBackward& call, DType dtype, std::
 Unmet unmet_backward_chains_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
   const std::optional<RowSpace> q = row_space(call.q, {});
   return first_unmet(
-      [&] { return padded(call.q, call.v, width); }, [&] { return unmet_backward_hopper(call, dtype); },
+      [&] { return are_padded(call.q, call.v, width); }, [&] { return unmet_backward_hopper(call, dtype); },
       [&] {
         return call.rounded_dq ? Unmet() : Misfit{"dq", "is not to be rounded"};
       },

@@ -30,13 +30,16 @@ inline HeadSizes head_sizes(const View& q, const View& v) {
 // first two.
 inline constexpr HeadSizes padded_sizes[] = {{64, 64}, {128, 128}, {192, 128}, {256, 256}};
 
-// Whether a kernel for `kernel` is the one that pads heads of these sizes: rows of 16-byte chunks, and no
-// smaller one has room for both keys and values.
-constexpr bool are_padded_to(const HeadSizes& kernel, const HeadSizes& heads) {
-  if (heads.key <= 0 || heads.value <= 0 || heads.key % 8 != 0 || heads.value % 8 != 0) return false;
+// The sizes to which heads are padded: of the smallest kernel that has room for both keys and values, if
+// their rows are whole 16-byte chunks. Else their own.
+constexpr HeadSizes padded(const HeadSizes& heads) {
+  if (heads.key <= 0 || heads.value <= 0 || heads.key % 8 != 0 || heads.value % 8 != 0) return heads;
   for (const HeadSizes& sizes : padded_sizes)
-    if (heads.key <= sizes.key && heads.value <= sizes.value) return sizes == kernel;
-  return false;
+    if (heads.key <= sizes.key && heads.value <= sizes.value) return sizes;
+  return heads;
+}
+constexpr bool are_padded_to(const HeadSizes& kernel, const HeadSizes& heads) {
+  return padded(heads) == kernel;
 }
 
 // FLOPs of a live pair and query head: both products of the forward, all five of the backward.

@@ -306,7 +306,7 @@ TEST_CASE("hopper kernels: heads that are padded") {
   testing::Report report;
   std::uint64_t seed = 0;
   for (const testing::HeadPair& pair : sizes)
-    for (const std::int64_t number : {0, 3, 8, 12}) {
+    for (const std::int64_t number : {0, 3, 8, 12, 71}) {  // 71: dq rounded by chains, of up to 64
       Emulation emulation(++seed, 2);
       testing::TileRunner runner = emulation.runner();
       runner.tensor_core_dtypes = {DType::bf16};
@@ -318,7 +318,8 @@ TEST_CASE("hopper kernels: heads that are padded") {
   CHECK(report.summary());
   for (const char* each : {"attend, tiles stored, hopper bf16 64", "attend, tiles merged, hopper bf16 128",
                            "attend hopper bf16 128", "attend_backward ordered hopper bf16 128",
-                           "tiles stored, hopper bf16 64", "tiles added, hopper bf16 128"})
+                           "tiles stored, hopper bf16 64", "tiles added, hopper bf16 128",
+                           "attend_backward hopper bf16 128", "attend_backward chains hopper bf16 64"})
     CHECK_MESSAGE(report.ran(each), std::string(each));
 }
 
