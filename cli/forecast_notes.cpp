@@ -143,8 +143,9 @@ class Departures {
     for (const auto& size : measured) there += (there.empty() ? "" : ", ") + size_text(size);
     for (const auto& size : asked.sizes) {
       if (!measured.contains(size)) {
-        say(name(kind), fmt::format(": no table of head size {}, only of {}: by FLOPs from the nearest",
-                                    size_text(size), there));
+        say(name(kind),
+            fmt::format(": no table of head size {}, only of {}: by the kernels' FLOPs from the nearest",
+                        size_text(size), there));
       } else if (const std::int64_t end = longest.at(size); asked.keys > end) {
         say(name(kind),
             fmt::format(": up to {} keys a row, the tables end at {}: each key beyond as long as there",

@@ -51,10 +51,11 @@ std::string slower_text(bool forward, const cuda::KernelBuild& build) {
 }
 
 std::string sizes_note(const char* kind, bool forward, const cuda::KernelBuild& build) {
+  const cuda::OnTensorCores found = cuda::on_tensor_cores(forward, build, 32);
   return fmt::format(
       "{}: kernels on tensor cores have head sizes {}, in bf16 and fp16; all others, and fp32, take the "
       "general kernel, {}",
-      kind, cuda::sizes_text(cuda::on_tensor_cores(forward, build, 32).sizes), slower_text(forward, build));
+      kind, cuda::sizes_text(found.sizes, found.padded_up_to), slower_text(forward, build));
 }
 
 }  // namespace

@@ -34,6 +34,15 @@ std::string missing_size(const View& q, const View& v) {
                             : "has head sizes " + key + " and " + std::to_string(v.width);
 }
 
+// The largest heads that a variant pads; those of dynamic masks pad none.
+template <class Variant>
+int padded_up_to(const Variant& variant) {
+  if constexpr (requires { variant.pads; })
+    return variant.pads ? std::min(variant.head_size, variant.value_size) : 0;
+  else
+    return 0;
+}
+
 DType on_tensor_cores_of(DType dtype) {  // wider ones have no such kernels: those for bf16 are compared
   return dtype == DType::fp16 ? DType::fp16 : DType::bf16;
 }
@@ -46,7 +55,11 @@ std::optional<FallBack> without_tensor_cores(bool forward, const std::vector<con
                                              FlopUs flop_us) {
   if (fast.empty()) return {};
   std::vector<HeadSizes> sizes;
-  for (const Variant* variant : fast) sizes.push_back(variant->sizes());
+  int padded = 0;
+  for (const Variant* variant : fast) {
+    sizes.push_back(variant->sizes());
+    padded = std::max(padded, padded_up_to(*variant));
+  }
   const auto of_128 = std::find_if(fast.begin(), fast.end(), [](const Variant* variant) {
     return variant->sizes() == HeadSizes{128, 128};
   });
@@ -54,7 +67,7 @@ std::optional<FallBack> without_tensor_cores(bool forward, const std::vector<con
   return FallBack{
       .preferred = preferred.name,
       .missing = missing_size(q, v),
-      .sizes = sizes_text(sizes),
+      .sizes = sizes_text(sizes, padded),
       .times_slower = general_flop_us(forward, head_sizes(q, v), q.dtype, rates) / flop_us(preferred)};
 }
 
@@ -85,7 +98,7 @@ std::optional<FallBack> fall_back_of(std::span<const Variant> variants, const Va
   const Rates& rates = options.speeds();
   const HeadSizes sizes = head_sizes(call.q, call.v);
   for (const Variant& variant : variants) {
-    if (!allows(options, variant) || variant.dtype != call.q.dtype || variant.sizes() != sizes) continue;
+    if (!allows(options, variant) || variant.dtype != call.q.dtype || !variant.has_code_for(sizes)) continue;
     const Unmet unmet = variant.unmet(call);
     if (!unmet) return {};
     FallBack found{.preferred = variant.name, .reason = *unmet};
@@ -152,6 +165,7 @@ OnTensorCores tensor_cores_of(bool forward, std::span<const Variant> variants, c
     if (variant.rank == Rank::general || variant.dtype != DType::bf16) continue;
     fast.push_back(&variant);
     found.sizes.push_back(variant.sizes());
+    found.padded_up_to = std::max(found.padded_up_to, padded_up_to(variant));
   }
   const View view{nullptr, DType::bf16, 1, 1, head_size, head_size, 1, {}};
   if (const auto slower = without_tensor_cores(forward, fast, view, view, rates, [&](const Variant& variant) {
@@ -163,13 +177,14 @@ OnTensorCores tensor_cores_of(bool forward, std::span<const Variant> variants, c
 
 }  // namespace
 
-std::string sizes_text(std::vector<HeadSizes> sizes) {
+std::string sizes_text(std::vector<HeadSizes> sizes, int padded_up_to) {
   std::sort(sizes.begin(), sizes.end(), [](const HeadSizes& a, const HeadSizes& b) {
     return a.key != b.key ? a.key < b.key : a.value < b.value;
   });
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   std::string text;
   for (const HeadSizes& each : sizes) text += (text.empty() ? "" : ", ") + size_name(each);
+  if (padded_up_to > 0) text += ", and multiples of 8 up to " + std::to_string(padded_up_to) + ", padded";
   return text;
 }
 

@@ -40,14 +40,17 @@ std::optional<FallBack> fall_back(const LinearLocal& call, const VariantOptions&
 std::optional<FallBack> fall_back(const LinearLocalBackward& call, const VariantOptions& options);
 std::optional<FallBack> fall_back(const LinearState& call, const VariantOptions& options);
 
-// "64, 96, 192/128": in ascending order, each once.
-std::string sizes_text(std::vector<HeadSizes> sizes);
+// "64, 96, 192/128": in ascending order, each once. With the largest size to which kernels pad heads: "64,
+// 128, and multiples of 8 up to 128, padded".
+std::string sizes_text(std::vector<HeadSizes> sizes, int padded_up_to = 0);
 
-// Of a direction (attend, attend_backward) in bf16: the head sizes of a build's kernels on tensor cores, and
+// Of a direction (attend, attend_backward) in bf16: the head sizes of a build's kernels on tensor cores, how
+// far they pad others, and
 // how many times slower for a FLOP the general kernel is at a head size that they do not have; 0 where there
 // are none.
 struct OnTensorCores {
   std::vector<HeadSizes> sizes;
+  int padded_up_to = 0;
   double times_slower = 0;
 };
 OnTensorCores on_tensor_cores(bool forward, const KernelBuild& build, std::int64_t head_size);

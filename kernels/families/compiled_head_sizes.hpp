@@ -7,6 +7,7 @@
 namespace cplab::kernels::cuda {
 
 inline constexpr int hopper_head_sizes[] = {CPLAB_HOPPER_HEAD_SIZES};
+inline constexpr int hopper_wide_head_sizes[] = {CPLAB_HOPPER_WIDE_HEAD_SIZES};
 inline constexpr int mma_head_sizes[] = {CPLAB_MMA_HEAD_SIZES};
 inline constexpr int full_head_sizes[] = {CPLAB_FULL_HEAD_SIZES};
 inline constexpr auto full_head_pairs = head_pairs<CPLAB_FULL_HEAD_PAIRS>();

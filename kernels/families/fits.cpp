@@ -128,6 +128,16 @@ Unmet mapped(const char* name, const View& view, const std::optional<RowSpace>& 
   return {};
 }
 
+// Whether the heads are those that a kernel for `sizes` pads.
+Unmet are_padded(const View& q, const View& v, const HeadSizes& sizes) {
+  if (are_padded_to(sizes, head_sizes(q, v))) return {};
+  const bool of_values = are_padded_to(sizes, {static_cast<int>(q.width), sizes.value});
+  return of_values ? Misfit{"v", "has width #", v.width} : Misfit{"q", "has width #", q.width};
+}
+Unmet are_padded(const View& q, const View& v, std::int64_t width) {
+  return are_padded(q, v, HeadSizes{static_cast<int>(width), static_cast<int>(width)});
+}
+
 // What is left once all views are mapped.
 template <class Call>
 Unmet few_segments(const Call& call) {
@@ -137,21 +147,31 @@ Unmet few_segments(const Call& call) {
 
 }  // namespace
 
-Unmet unmet_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {
-  if (const Unmet unmet = unmet_forward_mma(call, dtype, width, width)) return unmet;
+Unmet unmet_forward_hopper(const Attend& call, DType dtype, const HeadSizes& sizes) {
+  if (const Unmet unmet = are_padded(call.q, call.v, sizes)) return unmet;
+  if (const Unmet unmet = unmet_forward_mma(call, dtype, call.q.width, call.v.width)) return unmet;
   const std::optional<RowSpace> q = row_space(call.q, {}), k = row_space(call.k, {});
   return first_unmet([&] { return mapped("q", call.q, q); }, [&] { return mapped("k", call.k, k); },
                      [&] { return mapped("v", call.v, k, "has its rows elsewhere than k"); },
                      [&] { return few_segments(call); });
 }
 
-Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
-  if (const Unmet unmet = unmet_backward_mma(call, dtype, width, width)) return unmet;
+namespace {
+
+Unmet unmet_backward_hopper(const AttendBackward& call, DType dtype) {
+  if (const Unmet unmet = unmet_backward_mma(call, dtype, call.q.width, call.v.width)) return unmet;
   const std::optional<RowSpace> q = row_space(call.q, {}), k = row_space(call.k, {});
   return first_unmet([&] { return mapped("q", call.q, q); }, [&] { return mapped("k", call.k, k); },
                      [&] { return mapped("v", call.v, k, "has its rows elsewhere than k"); },
                      [&] { return mapped("dout", call.dout, q, "has its rows elsewhere than q"); },
                      [&] { return few_segments(call); });
+}
+
+}  // namespace
+
+Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, const HeadSizes& sizes) {
+  if (const Unmet unmet = are_padded(call.q, call.v, sizes)) return unmet;
+  return unmet_backward_hopper(call, dtype);
 }
 
 bool writes_out_by_tma(const AttendParams& call) {
@@ -213,7 +233,8 @@ Unmet unmet_backward_fused_hopper(const AttendBackward& call, DType dtype, std::
   const bool in_fours = reinterpret_cast<std::uintptr_t>(call.dq.data) % 16 == 0 &&
                         call.dq.row_stride % four == 0 &&
                         (call.dq.heads <= 1 || call.dq.head_stride % four == 0);
-  return first_unmet([&] { return unmet_backward_deterministic_hopper(call, dtype, width); },
+  return first_unmet([&] { return are_padded(call.q, call.v, width); },
+                     [&] { return unmet_backward_hopper(call, dtype); },
                      [&] { return has_dtype("dq", call.dq, DType::fp32); },
                      [&] {
                        return in_fours ? Unmet() : Misfit{"dq", "is not laid out in multiples of 16 bytes"};
@@ -223,7 +244,7 @@ Unmet unmet_backward_fused_hopper(const AttendBackward& call, DType dtype, std::
 Unmet unmet_backward_chains_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
   const std::optional<RowSpace> q = row_space(call.q, {});
   return first_unmet(
-      [&] { return unmet_backward_deterministic_hopper(call, dtype, width); },
+      [&] { return are_padded(call.q, call.v, width); }, [&] { return unmet_backward_hopper(call, dtype); },
       [&] {
         return call.rounded_dq ? Unmet() : Misfit{"dq", "is not to be rounded"};
       },

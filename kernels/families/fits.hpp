@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/families/head_sizes.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/tiles/params.hpp"
@@ -33,14 +34,16 @@ Unmet unmet_backward_mma(const AttendBackward& call, DType dtype, std::int64_t w
 
 namespace hopper {
 
-// Besides, whether q, k, v (and dout) can be read by TMA in the row spaces of the call.
-Unmet unmet_forward_hopper(const Attend& call, DType dtype, std::int64_t width);
-Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width);
-inline bool fits_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {
-  return !unmet_forward_hopper(call, dtype, width);
+// Besides, whether q, k, v (and dout) can be read by TMA in the row spaces of the call. The kernels take
+// heads that are_padded_to() their sizes.
+Unmet unmet_forward_hopper(const Attend& call, DType dtype, const HeadSizes& sizes);
+Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, const HeadSizes& sizes);
+inline bool fits_forward_hopper(const Attend& call, DType dtype, const HeadSizes& sizes) {
+  return !unmet_forward_hopper(call, dtype, sizes);
 }
-inline bool fits_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
-  return !unmet_backward_deterministic_hopper(call, dtype, width);
+inline bool fits_backward_deterministic_hopper(const AttendBackward& call, DType dtype,
+                                               const HeadSizes& sizes) {
+  return !unmet_backward_deterministic_hopper(call, dtype, sizes);
 }
 
 // Whether TMA can store out, and load it if it is merged: in the dtype of q. If out has a map, the first row

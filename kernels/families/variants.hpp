@@ -43,10 +43,14 @@ struct AttendVariant {
   int sm_major = 0;            // the only architecture that it has code for (9: Hopper); 0: every one
   std::int32_t tile_rows = 0;  // of query rows, at most
   bool counts_tiles = false;   // fetches uneven tiles by AttendParams::tile_counter
+  bool pads = false;           // takes smaller heads too (are_padded_to())
 
   Unmet unmet(const Attend& call) const;  // nothing: it takes the call
   bool fits(const Attend& call) const { return !unmet(call); }
   HeadSizes sizes() const { return {head_size, value_size}; }
+  bool has_code_for(const HeadSizes& heads) const {
+    return heads == sizes() || (pads && are_padded_to(sizes(), heads));
+  }
 };
 
 // How a backward kernel comes to dq.
@@ -69,12 +73,16 @@ struct AttendBackwardVariant {
   DqSum dq = DqSum::stored;
   bool counts_tiles = false;  // fetches tiles by AttendBackwardParams::tile_counter
   bool small_tiles = false;   // mma: fits thread blocks of 99 KiB where the preferred one does not
+  bool pads = false;          // takes smaller heads too
 
   bool deterministic() const { return dq != DqSum::any_order; }  // the same bits in every run
   bool sums_dq() const { return dq != DqSum::stored; }           // many tiles of keys add to a row of dq
   Unmet unmet(const AttendBackward& call) const;                 // of rounded dk and dv: as they are stored
   bool fits(const AttendBackward& call) const { return !unmet(call); }
   HeadSizes sizes() const { return {head_size, value_size}; }
+  bool has_code_for(const HeadSizes& heads) const {
+    return heads == sizes() || (pads && are_padded_to(sizes(), heads));
+  }
 };
 
 // What a build of kernels/cuda contains.

@@ -61,7 +61,7 @@ namespace {
 int walked_at_once(int heads, int query_heads, std::int64_t width, FusedOrder order) {
   const int all = std::max(query_heads / std::max(heads, 1), 1);
   if (order == FusedOrder::turns) return 1;
-  if (width == 64) return all;
+  if (width <= 64) return all;
   return order == FusedOrder::any || order == FusedOrder::any_of_alike ? (all + 1) / 2 : 1;
 }
 
@@ -84,8 +84,8 @@ int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::
   constexpr auto alike_rows = static_cast<int>(measured("fused_rows_of_alike")),
                  uneven_rows = static_cast<int>(measured("fused_rows_of_uneven"));
   const bool alike = order == FusedOrder::any_of_alike, any = alike || order == FusedOrder::any;
-  if (any && q.width == 64) bytes.of_part /= 2;
-  if (order == FusedOrder::turns_of_uneven && q.width != 64) bytes = {all / 2, part / 2};
+  if (any && q.width <= 64) bytes.of_part /= 2;
+  if (order == FusedOrder::turns_of_uneven && q.width > 64) bytes = {all / 2, part / 2};
   bytes.alike = alike;
   bytes.walked_at_once = walked_at_once(heads, query_heads, q.width, order);
   const int rows = std::max(rows_together > 0 ? rows_together : q.listed, 1);

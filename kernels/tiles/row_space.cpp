@@ -241,7 +241,7 @@ std::optional<RowSpaces> row_spaces(const AttendBackward& call) {
 namespace hopper {
 
 bool has_tensor_map(const DeviceView& view) {
-  if (view.dtype == DType::fp64 || view.width % 64 != 0) return false;
+  if (view.dtype == DType::fp64 || view.width % 8 != 0) return false;
   const auto bytes = static_cast<std::int64_t>(bytes_of(view.dtype));
   const std::int64_t most_stride = (std::int64_t{1} << 40) / bytes;
   const auto fits = [&](std::int64_t stride) {
@@ -249,6 +249,11 @@ bool has_tensor_map(const DeviceView& view) {
   };
   return view.map == nullptr && reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 &&
          (view.rows <= 1 || fits(view.row_stride)) && (view.heads <= 1 || fits(view.head_stride));
+}
+
+bool has_single_groups(const DeviceView& view) {
+  const auto bytes = static_cast<std::int64_t>(bytes_of(view.dtype));
+  return view.width * bytes % 128 != 0;
 }
 
 bool has_tensor_map(const View& view) {

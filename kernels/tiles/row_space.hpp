@@ -60,10 +60,12 @@ std::optional<RowSpaces> row_spaces(const AttendBackward& call);
 namespace hopper {
 
 // Whether a tensor map (kernels/families/parts/hopper/tensor_map.cuh) can describe the view: 16 or 32 bits, a
-// width of whole 64 columns, rows at one distance, and everything at multiples of 16 bytes. In a row space
+// width of whole 8 columns, rows at one distance, and everything at multiples of 16 bytes. In a row space
 // (row_space.hpp) a list of runs has one, too; a view that needs a map there has none.
 bool has_tensor_map(const View& view);
 bool has_tensor_map(const DeviceView& view);
+// Whether that map is of single groups of 128 bytes of columns, because the view ends within one.
+bool has_single_groups(const DeviceView& view);
 
 }  // namespace hopper
 }  // namespace cplab::kernels::cuda

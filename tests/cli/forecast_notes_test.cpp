@@ -57,9 +57,10 @@ TEST_CASE("forecast notes: a machine of a data sheet, once") {
 
 TEST_CASE("forecast notes: a head size without a table, keys and bytes beyond the last point") {
   const std::string size = notes({"hardware.file=a100x8", "problem.head_size=96"});
-  CHECK(contains(size,
-                 "attend, attend_backward: no table of head size 96, only of 64, 128: by FLOPs from "
-                 "the nearest"));
+  CHECK(contains(
+      size,
+      "attend, attend_backward: no table of head size 96, only of 64, 128: by the kernels' FLOPs from "
+      "the nearest"));
   CHECK_FALSE(contains(size, "slower kernels"));
   const std::string keys = notes({"parallel.algorithm=all_gather", "problem.sequence=1M"});
   CHECK(contains(keys, "attend, attend_backward: up to 1048576 keys a row, the tables end at 32768"));

@@ -78,26 +78,40 @@ WorkList list_of(const WorkTables& tables) {
           .ending = tables.ending};
 }
 
+// Of the kernels that take these heads, or would: the sizes, and of the fused backward kernels the one size.
+HeadSizes kernel_sizes(const View& q, const View& v) {
+  for (const HeadSizes& sizes : padded_sizes)
+    if (are_padded_to(sizes, head_sizes(q, v))) return sizes;
+  return {128, 128};
+}
+std::int64_t kernel_width(const View& q, const View& v) {
+  return std::min(kernel_sizes(q, v).key, 128);
+}
+
 }  // namespace
 
 EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
-  if (dtype == DType::bf16)
-    return width == 64 ? emulated_kernels<DType::bf16, 64>() : emulated_kernels<DType::bf16, 128>();
+  if (dtype == DType::bf16) switch (width) {
+      case 64: return emulated_kernels<DType::bf16, 64>();
+      case 192: return emulated_kernels<DType::bf16, 192>();
+      case 256: return emulated_kernels<DType::bf16, 256>();
+      default: return emulated_kernels<DType::bf16, 128>();
+    }
 #if CPLAB_NIGHTLY
-  if (width != 64) return emulated_kernels<DType::fp16, 128>();
+  if (width == 128) return emulated_kernels<DType::fp16, 128>();
 #endif
   return emulated_kernels<DType::fp16, 64>();
 }
 
 namespace {
 
-bool is_emulated(const View& q) {
-  return every_kernel || q.dtype != DType::fp16 || q.width == 64;
+bool is_emulated(const View& q, std::int64_t width) {
+  return q.dtype != DType::fp16 || width == 64 || (every_kernel && width == 128);
 }
 
-std::string name_of(const char* operation, const View& q) {
+std::string name_of(const char* operation, const View& q, std::int64_t width) {
   return std::string(operation) + " hopper " + (q.dtype == DType::bf16 ? "bf16 " : "fp16 ") +
-         std::to_string(q.width);
+         std::to_string(width);
 }
 
 }  // namespace
@@ -164,12 +178,14 @@ bool Emulation::same_in_all_orders(testing::TileRunner::Tensors tensors,
 }
 
 testing::TileRun Emulation::attend(testing::TileRunner::Tensors tensors, const kernels::Attend& call) {
-  if (!hopper::fits_forward_hopper(call, call.q.dtype, call.q.width) || !is_emulated(call.q)) {
-    forward_calls_ += !is_emulated(call.q);
+  const HeadSizes sizes = kernel_sizes(call.q, call.v);
+  const std::int64_t width = sizes.key;
+  if (!hopper::fits_forward_hopper(call, call.q.dtype, sizes) || !is_emulated(call.q, width)) {
+    forward_calls_ += !is_emulated(call.q, width);
     kernels::cpu_tiles().attend(call);
     return {"(cpu tiles)", true};
   }
-  const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
+  const EmulatedKernels with = kernels_for(call.q.dtype, width);
   const EmulatedKernels::Forward& forward = with.attend[forward_calls_++ % with.attend.size()];
   const auto [of_q, of_k] = row_spaces(call).value();
   const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), out(call.out, of_q), lse(call.lse, of_q);
@@ -189,7 +205,7 @@ testing::TileRun Emulation::attend(testing::TileRunner::Tensors tensors, const k
   const std::string height =
       (forward.out_of_turn ? ", out of turn, " : ", ") + std::to_string(forward.rows) + " rows";
   const char* const tiles = call.write == Write::merge ? "attend, tiles merged," : "attend, tiles stored,";
-  return {name_of(hopper::writes_out_by_tma(params) ? tiles : "attend", call.q) + height, same};
+  return {name_of(hopper::writes_out_by_tma(params) ? tiles : "attend", call.q, width) + height, same};
 }
 
 testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors,
@@ -204,14 +220,18 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
     return {run.variant + " dk, dv summed", run.repeatable};
   }
   if (call.rounded_dq) return attend_backward_rounded(tensors, call);
-  if (!hopper::fits_backward_deterministic_hopper(call, call.q.dtype, call.q.width) || !is_emulated(call.q)) {
-    backward_calls_ += !is_emulated(call.q);
+  const HeadSizes sizes = kernel_sizes(call.q, call.v);
+  const std::int64_t width = sizes.key;
+  const bool takes_apart = hopper::fits_backward_deterministic_hopper(call, call.q.dtype, sizes),
+             takes_fused = width <= 128 && hopper::fits_backward_fused_hopper(call, call.q.dtype, width);
+  if (!takes_apart || !is_emulated(call.q, width)) {
+    backward_calls_ += !is_emulated(call.q, width);
     kernels::cpu_tiles().attend_backward(call);
     return {"(cpu tiles)", true};
   }
-  const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
+  const EmulatedKernels with = kernels_for(call.q.dtype, width);
   Backward kind = only_.value_or(static_cast<Backward>(++backward_calls_ % 4));
-  if (!hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width)) kind = apart;
+  if (!takes_fused) kind = apart;
   const bool small = kind == fused_64_keys && with.attend_backward_64_keys != nullptr;
   const int key_rows = small ? hopper_backward_small_tile_rows : with.backward_rows;
   const auto [of_q, of_k] = row_spaces(call).value();
@@ -252,9 +272,9 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
       if (hopper::loads_lse_delta_by_tma(params)) name += " lse by TMA,";
       if (hopper::writes_dkv_by_tma(params))
         name += call.write_dk == Write::add ? " tiles added," : " tiles stored,";
-      return {name_of(name.c_str(), call.q) + (small ? ", 64 keys" : ""), true};
+      return {name_of(name.c_str(), call.q, width) + (small ? ", 64 keys" : ""), true};
     }
-    const DqTurns turns = dq_turns(by_k, of_q.rows, call.q.width);
+    const DqTurns turns = dq_turns(by_k, of_q.rows, width);
     const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads));
     std::vector<std::int32_t> counters(count);
     const auto dkv_count = static_cast<std::size_t>(dkv_counters(turns, call.k.heads));
@@ -277,7 +297,7 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
     });
     std::string name = "attend_backward ordered";
     if (hopper::stores_first_dq(params)) name += ", first stored,";
-    return {name_of(name.c_str(), call.q), same};
+    return {name_of(name.c_str(), call.q, width), same};
   }
   const bool same =
       same_in_all_orders(tensors, [&] { with.attend_backward_deterministic(params, launch()); });
@@ -285,13 +305,14 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
   if (hopper::stores_dq_tiles(params))
     name += call.dq.dtype == DType::fp32 ? ", sums of dq stored," : ", dq stored,";
   if (hopper::stores_dkv_tiles(params)) name += " dk, dv stored,";
-  return {name_of(name.c_str(), call.q), same};
+  return {name_of(name.c_str(), call.q, width), same};
 }
 
 testing::TileRun Emulation::attend_backward_rounded(testing::TileRunner::Tensors tensors,
                                                     const kernels::AttendBackward& call) {
-  if (!only_ && hopper::fits_backward_chains_hopper(call, call.q.dtype, call.q.width) &&
-      kernels_for(call.q.dtype, call.q.width).attend_backward_chains != nullptr)
+  const std::int64_t width = kernel_width(call.q, call.v);
+  if (!only_ && hopper::fits_backward_chains_hopper(call, call.q.dtype, width) &&
+      kernels_for(call.q.dtype, width).attend_backward_chains != nullptr)
     if (const auto made = chain_tiles(call, hopper_backward_tile_rows))
       return attend_backward_by_chains(tensors, call, *made);
   kernels::AttendBackward launched = call;
@@ -306,7 +327,7 @@ testing::TileRun Emulation::attend_backward_rounded(testing::TileRunner::Tensors
 testing::TileRun Emulation::attend_backward_by_chains(testing::TileRunner::Tensors tensors,
                                                       const kernels::AttendBackward& call,
                                                       const ChainTiles& made) {
-  const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
+  const EmulatedKernels with = kernels_for(call.q.dtype, 64);
   const auto [of_q, of_k] = row_spaces(call).value();
   const BackwardOperands operands(call, of_q, of_k);
   const HostView rounded(*call.rounded_dq, of_q);
@@ -322,7 +343,7 @@ testing::TileRun Emulation::attend_backward_by_chains(testing::TileRunner::Tenso
     }
     with.attend_backward_chains(params, launch());
   });
-  return {name_of("attend_backward chains", call.q), same};
+  return {name_of("attend_backward chains", call.q, 64), same};
 }
 
 }  // namespace cplab::emulator

@@ -21,7 +21,9 @@
 #include "kernels/families/hopper_backward/kernel.cuh"
 #include "kernels/families/hopper_backward/params.cuh"
 #include "kernels/families/hopper_backward_apart/kernel.cuh"
+#include "kernels/families/hopper_backward_apart/params.cuh"
 #include "kernels/families/hopper_forward/kernel.cuh"
+#include "kernels/families/hopper_forward/params.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -44,18 +46,9 @@ void run_attend_with(const kernels::cuda::AttendParams& call, const Launch& laun
   static_assert(sizeof(hopper::ForwardStorage<D, W>) + 1024 <= shared_bytes - 1024);
   if (call.work.count == 0 || call.q.heads == 0) return;  // not launched
   hopper::ForwardParamsOf<changes> params;
-  params.call = call;
-  params.q = {call.q, 64};
-  params.k = {call.k, Shape::keys};
-  params.v = {call.v, Shape::keys};
-  params.out_write = hopper::out_write(call);
-  params.rescale_threshold_log2 = hopper::rescale_threshold_log2(call);
-  params.out = {call.out, 64};
-  params.scale_log2 = hopper::scale_log2(call.scale);
+  static_cast<hopper::ForwardParams&>(params) =
+      hopper::forward_params<D, W>(call, std::min(launch.heads_per_group, call.q.heads));
   ((params.scores = scores, params.scale_log2 = scores.scale_log2), ...);
-  params.scheduler =
-      hopper::TileScheduler(call.work.count, call.q.heads, std::min(launch.heads_per_group, call.q.heads),
-                            call.q.heads / call.k.heads);
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
   std::int32_t counter = 0;
   if (launch.takes_by_counter) params.counter = &counter;
@@ -82,28 +75,9 @@ template <class T, class Shape>
 void run_attend_backward_deterministic(const kernels::cuda::AttendBackwardParams& call,
                                        const Launch& launch) {
   static_assert(sizeof(hopper::DeterministicStorage<Shape>) + 1024 <= shared_bytes - 1024);
-  hopper::DeterministicParams params;
-  params.call = call;
-  params.q = {call.q, Shape::column_box_rows};
-  params.k = {call.k, Shape::column_box_rows};
-  params.v = {call.v, Shape::column_box_rows};
-  params.dout = {call.dout, Shape::column_box_rows};
-  params.loads_lse_delta_by_tma = hopper::loads_lse_delta_by_tma(call);
-  params.lse = {call.lse, Shape::columns};
-  params.delta = {call.delta, Shape::columns};
-  params.stores_dq_tiles = hopper::stores_dq_tiles(call);
-  params.stores_dkv_tiles = hopper::stores_dkv_tiles(call);
-  params.dq = {call.dq, 16};
-  if (call.dq.dtype == kernels::DType::fp32) params.dq = {call.dq, 16, 64};
-  params.dk = {call.dk, 16};
-  params.dv = {call.dv, 16};
-  const int group = call.q.heads / call.k.heads;
-  params.k_scheduler = hopper::TileScheduler(call.by_k.count, call.k.heads,
-                                             std::min(launch.heads_per_group, call.k.heads), group);
-  params.q_scheduler = hopper::TileScheduler(call.by_q.count, call.q.heads,
-                                             std::min(launch.heads_per_group, call.q.heads), group);
-  params.blocks = std::min(launch.multiprocessors, params.k_scheduler.tiles + params.q_scheduler.tiles);
-  params.scale_log2 = hopper::scale_log2(call.scale);
+  auto params = hopper::deterministic_params<Shape>(
+      call, {std::min(launch.heads_per_group, call.k.heads), std::min(launch.heads_per_group, call.q.heads)});
+  params.blocks = std::min(launch.multiprocessors, params.tiles());
   std::int32_t counter = 0;
   if (launch.takes_by_counter) params.counter = &counter;
   Machine machine(launch.seed, launch.late_copies);
@@ -157,12 +131,12 @@ void add_forward(EmulatedKernels& kernels) {
   kernels.attend.push_back({64 * most, false, run_attend<T, D, most>});
   if constexpr (kernels::cuda::hopper_forward_goes_out_of_turn(D, most))
     kernels.attend.push_back({64 * most, true, run_attend<T, D, most, false>});
-  if constexpr (most > 1) add_forward<T, D, most - 1>(kernels);
+  if constexpr (most > kernels::cuda::hopper_forward_least_warpgroups(D))
+    add_forward<T, D, most - 1>(kernels);
 }
 
-template <kernels::DType dtype, int D>
-EmulatedKernels emulated_kernels() {
-  using T = std::conditional_t<dtype == kernels::DType::bf16, __nv_bfloat16, __half>;
+template <class T, int D>
+EmulatedKernels emulated_kernels_with_backward() {
   using kernels::cuda::hopper_backward_tile_rows;
   static_assert(hopper::DeterministicShape<D>::rows == hopper_backward_tile_rows &&
                 hopper::FusedShape<D, hopper::UnorderedDqSum>::keys == hopper_backward_tile_rows);
@@ -183,6 +157,21 @@ EmulatedKernels emulated_kernels() {
   kernels.changed_attend = run_changed_attend<T, D>;
   kernels.changed_attend_backward = run_changed_attend_backward<T, D>;
   return kernels;
+}
+
+template <kernels::DType dtype, int D>
+EmulatedKernels emulated_kernels() {
+  using T = std::conditional_t<dtype == kernels::DType::bf16, __nv_bfloat16, __half>;
+  if constexpr (D > 128) {
+    EmulatedKernels kernels{};
+    kernels.backward_rows = hopper::DeterministicShape<D>::rows;
+    kernels.attend_backward_deterministic =
+        run_attend_backward_deterministic<T, hopper::DeterministicShape<D>>;
+    add_forward<T, D, kernels::cuda::hopper_forward_warpgroups(D)>(kernels);
+    return kernels;
+  } else {
+    return emulated_kernels_with_backward<T, D>();
+  }
 }
 
 }  // namespace cplab::emulator

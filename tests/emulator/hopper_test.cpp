@@ -298,6 +298,55 @@ TEST_CASE("hopper kernels: in turn, the first piece of dq is stored") {
   }
 }
 
+// Heads that the kernels of 64 and 128 pad with zeros: what lies beyond their columns is another head, or NaN
+// (tile_cases.hpp), and must be neither read nor written. 40, 72 and 112 end within 128 bytes of columns in
+// 16 bits and in fp32, 96 in 16 bits alone.
+TEST_CASE("hopper kernels: heads that are padded") {
+  const std::vector<testing::HeadPair> sizes = {{40, 40}, {56, 64}, {72, 72}, {96, 96}, {112, 80}, {96, 64}};
+  testing::Report report;
+  std::uint64_t seed = 0;
+  for (const testing::HeadPair& pair : sizes)
+    for (const std::int64_t number : {0, 3, 8, 12, 71}) {  // 71: dq rounded by chains, of up to 64
+      Emulation emulation(++seed, 2);
+      testing::TileRunner runner = emulation.runner();
+      runner.tensor_core_dtypes = {DType::bf16};
+      runner.tensor_core_sizes = {pair};
+      CAPTURE(pair.keys);
+      CAPTURE(number);
+      REQUIRE_NOTHROW(testing::attend_case(report, {.seed = seed, .number = number, .only = ""}, runner));
+    }
+  CHECK(report.summary());
+  for (const char* each : {"attend, tiles stored, hopper bf16 64", "attend, tiles merged, hopper bf16 128",
+                           "attend hopper bf16 128", "attend_backward ordered hopper bf16 128",
+                           "tiles stored, hopper bf16 64", "tiles added, hopper bf16 128",
+                           "attend_backward hopper bf16 128", "attend_backward chains hopper bf16 64"})
+    CHECK_MESSAGE(report.ran(each), std::string(each));
+}
+
+// Keys of 192 with values of 128, and 256, with one buffer of Q, or of A and B; and heads that are padded to
+// them.
+TEST_CASE("hopper kernels: wide heads") {
+  testing::Report report;
+  std::uint64_t seed = 40;
+  for (const testing::HeadPair& pair :
+       std::vector<testing::HeadPair>{{192, 128}, {256, 256}, {136, 72}, {200, 160}})
+    for (const std::int64_t number : {0, 3, 4, 11}) {
+      Emulation emulation(++seed, 2);
+      testing::TileRunner runner = emulation.runner();
+      runner.tensor_core_dtypes = {DType::bf16};
+      runner.tensor_core_sizes = {pair};
+      CAPTURE(pair.keys);
+      CAPTURE(number);
+      REQUIRE_NOTHROW(testing::attend_case(report, {.seed = seed, .number = number, .only = ""}, runner));
+    }
+  CHECK(report.summary());
+  for (const char* each : {"attend hopper bf16 192", "attend, tiles stored, hopper bf16 192",
+                           "attend, tiles merged, hopper bf16 256", "attend hopper bf16 256",
+                           "attend_backward hopper bf16 192", "attend_backward hopper bf16 256",
+                           "dk, dv stored, hopper bf16 256", "dk, dv stored, hopper bf16 192"})
+    CHECK_MESSAGE(report.ran(each), std::string(each));
+}
+
 TEST_CASE("hopper kernels: several tiles and many blocks") {
   check_cases(2, 4, at_night(7, 5), 700);
 }

@@ -2,6 +2,7 @@
 #include "tests/gpu/gpu_tile.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <stdexcept>
 
@@ -202,6 +203,11 @@ TileRunner gpu_attention() {
     if (variant.rank == kernels::cuda::Rank::portable && variant.dtype == DType::bf16 &&
         variant.head_size != 64 && variant.head_size != 128)
       runner.tensor_core_sizes.push_back({variant.head_size, variant.value_size});
+  // Hopper's own beyond 128, and what its kernels pad.
+  if (kernels::cuda::compiled_kernels()->build.hopper)
+    for (const HeadPair& pair : std::initializer_list<HeadPair>{
+             {192, 128}, {256, 256}, {96, 96}, {80, 80}, {72, 72}, {112, 96}, {40, 40}, {160, 136}})
+      runner.tensor_core_sizes.push_back(pair);
   return runner;
 }
 

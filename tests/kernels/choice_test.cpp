@@ -271,7 +271,7 @@ TEST_CASE(
     "the heuristic never takes what does not fit or is not allowed, and is the table's where one is left") {
   const VariantOptions model = in_way(ChoiceWay::heuristic);
   CHECK(backward_name({.dtype = DType::fp32}, model) == "attend_backward general");
-  CHECK(backward_name({.D = 80}, model) == "attend_backward general");
+  CHECK(backward_name({.D = 100}, model) == "attend_backward general");
   CHECK(backward_name({}, in_way(ChoiceWay::heuristic, on_ampere)) == mma_kernel);
   VariantOptions portable = model;
   portable.choice = KernelChoice::portable;

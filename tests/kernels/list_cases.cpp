@@ -53,7 +53,9 @@ TileCase whole_blocks(TileCase tile, std::mt19937& generator) {
   tile.positive = tile.apart = true;
   tile.out = tile.nominal;
   tile.shift = 0;
-  tile.sizes.D = tile.sizes.E = 64;
+  const bool padded =
+      tile.sizes.D % 8 == 0 && tile.sizes.E % 8 == 0 && tile.sizes.D < 64 && tile.sizes.E <= 64;
+  if (!padded) tile.sizes.D = tile.sizes.E = 64;
   std::int64_t rows = 0;
   for (int n = 0; n < 4; ++n) {
     const std::int64_t length = 128 * draw(generator, 1, 3);

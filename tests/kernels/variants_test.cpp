@@ -53,10 +53,9 @@ TEST_CASE("the variant follows the architecture and what is allowed") {
 TEST_CASE("the variant follows dtype and head size") {
   CHECK(forward_name({.D = 64, .dtype = DType::fp16}, on_hopper) == "attend hopper fp16 64");
   CHECK(forward_name({.dtype = DType::fp32}, on_hopper) == "attend general");
-  CHECK(forward_name({.D = 80}, on_hopper) == "attend general");
-  CHECK(forward_name({.D = 96}, on_hopper) == "attend general");
-  CHECK(backward_name({.D = 96}, on_hopper) == "attend_backward general");
-  VariantOptions full = on_hopper;
+  CHECK(forward_name({.D = 100}, on_hopper) == "attend general");
+  CHECK(backward_name({.D = 100}, on_hopper) == "attend_backward general");
+  VariantOptions full = on_ampere;
   full.build.full = true;
   CHECK(forward_name({.D = 96}, full) == "attend mma bf16 96");
   CHECK(backward_name({.D = 32, .dtype = DType::fp16}, full) == "attend_backward mma fp16 32");
@@ -66,12 +65,58 @@ TEST_CASE("the variant follows dtype and head size") {
                        std::invalid_argument);
 }
 
+// In whole 16-byte chunks, to the smallest that has room for keys and values.
+TEST_CASE("Hopper's kernels pad heads that have no kernel of their own") {
+  for (const std::int64_t size : {8, 32, 56, 64}) {
+    CHECK(forward_name({.D = size}, on_hopper) == "attend hopper bf16 64");
+    const std::string backward = backward_name({.D = size}, on_hopper);
+    CHECK((backward.starts_with("attend_backward hopper ") && backward.ends_with(" bf16 64")));
+  }
+  for (const std::int64_t size : {72, 80, 96, 112, 128}) {
+    CHECK(forward_name({.D = size, .dtype = DType::fp16}, on_hopper) == "attend hopper fp16 128");
+    CHECK(backward_name({.D = size}, on_hopper) == "attend_backward hopper fused bf16 128");
+    CHECK(backward_name({.D = size}, with_choice(on_hopper, KernelChoice::deterministic)) ==
+          "attend_backward hopper ordered bf16 128");
+    CHECK(forward_name({.D = size}, with_choice(on_hopper, KernelChoice::portable)) ==
+          (size == 128 ? "attend mma bf16 128" : "attend general"));
+  }
+  for (const Call& pair : {Call{.D = 96, .E = 64}, Call{.D = 64, .E = 96}, Call{.D = 128, .E = 96}}) {
+    CHECK(forward_name(pair, on_hopper) == "attend hopper bf16 128");
+    CHECK(backward_name(pair, on_hopper) == "attend_backward hopper fused bf16 128");
+  }
+  CHECK(forward_name({.D = 256}, on_hopper) == "attend hopper bf16 256");
+  CHECK(forward_name({.D = 160}, on_hopper) == "attend hopper bf16 256");
+  CHECK(forward_name({.D = 160, .E = 128}, on_hopper) == "attend hopper bf16 192x128");
+  CHECK(backward_name({.D = 256}, on_hopper) == "attend_backward hopper bf16 256");
+  CHECK(backward_name({.D = 160}, on_hopper) == "attend_backward hopper bf16 256");
+  CHECK(backward_name({.D = 136, .E = 72}, on_hopper) == "attend_backward hopper bf16 192x128");
+  CHECK(forward_name({.D = 264}, on_hopper) == "attend general");
+}
+
+// The tiles of the padded size take its time, and what is read and written is that of the heads.
+TEST_CASE("a prediction of padded heads has the time of the padded size") {
+  const auto seconds = [](std::int64_t size) {
+    const Call call{.S = 8192, .D = size};
+    const std::vector<Segment> segments = call.segments();
+    const Attend attend = forward(call, segments);
+    const AttendBackward gradients = backward(call, segments);
+    return std::pair{predicted_seconds(choose_variant(attend, on_hopper), attend, on_hopper),
+                     predicted_seconds(choose_variant(gradients, on_hopper), gradients, on_hopper)};
+  };
+  CHECK(seconds(96).first == doctest::Approx(seconds(128).first).epsilon(0.01));
+  CHECK(seconds(96).second == doctest::Approx(seconds(128).second).epsilon(0.05));
+  CHECK(seconds(96).second < seconds(128).second);  // zeros and casts are of 96
+  CHECK(seconds(64).first < 0.8 * seconds(72).first);
+}
+
 TEST_CASE("keys and values of two sizes have kernels in the full set, for that pair alone") {
-  VariantOptions full = on_hopper;
+  VariantOptions full = on_ampere;
   full.build.full = true;
   const Call pair{.D = 192, .E = 128};
-  CHECK(forward_name(pair, on_hopper) == "attend general");
-  CHECK(backward_name(pair, on_hopper) == "attend_backward general");
+  CHECK(forward_name(pair, on_ampere) == "attend general");
+  CHECK(backward_name(pair, on_ampere) == "attend_backward general");
+  CHECK(forward_name(pair, on_hopper) == "attend hopper bf16 192x128");
+  CHECK(backward_name(pair, on_hopper) == "attend_backward hopper bf16 192x128");
   CHECK(forward_name(pair, full) == "attend mma bf16 192x128");
   CHECK(backward_name(pair, full) == "attend_backward mma bf16 192x128");
   CHECK(forward_name({.D = 256, .dtype = DType::fp16}, full) == "attend mma fp16 256");
@@ -83,10 +128,9 @@ TEST_CASE("keys and values of two sizes have kernels in the full set, for that p
   const std::vector<Segment> segments = pair.segments();
   Attend attend = forward(pair, segments);
   attend.v.width = 64;
-  CHECK(
-      fall_back(attend, full)->text() ==
-      "not attend hopper bf16 128: no kernel on tensor cores has head sizes 192 and 64 (this build has head "
-      "sizes 32, 64, 96, 128, 192/128, 256); about 150 times slower for a FLOP");
+  CHECK(fall_back(attend, full)->text() ==
+        "not attend mma bf16 128: no kernel on tensor cores has head sizes 192 and 64 (this build has head "
+        "sizes 32, 64, 96, 128, 192/128, 256); about 74 times slower for a FLOP");
 }
 
 TEST_CASE("the variant follows layout: lists of runs, misaligned rows, gradients that are not fp32") {
@@ -142,11 +186,12 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
         "not attend mma bf16 128: v has rows 2049 elements apart, not a multiple of 16 bytes; about 58 times "
         "slower for a FLOP");
   attend = forward(call, segments);
-  attend.v.width = 64;
+  attend.v.width = 60;
   CHECK(
       why(attend, on_hopper) ==
-      "not attend hopper bf16 128: no kernel on tensor cores has head sizes 128 and 64 (this build has head "
-      "sizes 64, 128); about 160 times slower for a FLOP");
+      "not attend hopper bf16 128: no kernel on tensor cores has head sizes 128 and 60 (this build has head "
+      "sizes 64, 128, 192/128, 256, and multiples of 8 up to 256, padded); about 160 times slower for a "
+      "FLOP");
   attend = forward(call, segments);
   attend.scale = -1;
   CHECK(why(attend, on_hopper) ==
@@ -177,8 +222,8 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
         "about 80 times slower for a FLOP");
   CHECK(
       why(forward({.dtype = DType::fp32}, segments), on_hopper) ==
-      "not attend hopper bf16 128: no kernel on tensor cores takes fp32 (this build has head sizes 64, 128); "
-      "about 120 times slower for a FLOP");
+      "not attend hopper bf16 128: no kernel on tensor cores takes fp32 (this build has head sizes 64, 128, "
+      "192/128, 256, and multiples of 8 up to 256, padded); about 120 times slower for a FLOP");
 }
 
 TEST_CASE("there is a reason exactly where a slower family takes the call") {
@@ -337,9 +382,10 @@ TEST_CASE("names of variants are unique, and general kernels come last") {
       for (const AttendBackwardVariant& variant : attend_backward_variants(build))
         CHECK(names.insert(variant.name).second);
       // Two dtypes, and of the mma kernels head sizes 64 and 128, in the full set also 32, 96, 192 with 128
-      // and 256; backward from 128 on twice, as the fused one for Hopper at 128.
-      CHECK(attend_variants(build).size() == (hopper ? 10 : 0) + (full ? 12 : 4) + (full ? 2 : 1));
-      CHECK(attend_backward_variants(build).size() == (hopper ? 16 : 0) + (full ? 18 : 6) + (full ? 2 : 1));
+      // and 256; backward from 128 on twice, as the fused one for Hopper at 128. Hopper has the last two
+      // sizes once in each direction.
+      CHECK(attend_variants(build).size() == (hopper ? 14 : 0) + (full ? 12 : 4) + (full ? 2 : 1));
+      CHECK(attend_backward_variants(build).size() == (hopper ? 20 : 0) + (full ? 18 : 6) + (full ? 2 : 1));
       CHECK(attend_variants(build).back().rank == Rank::general);
       CHECK(attend_backward_variants(build).back().rank == Rank::general);
     }

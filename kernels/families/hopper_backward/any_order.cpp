@@ -31,11 +31,10 @@ class AnyOrder final : public HopperBackward {
   bool loads_beside_preparation(std::int64_t, std::int64_t) const override { return true; }
 
  protected:
-  double tile_us(const ChosenBackward& chosen, const AttendBackward& call,
-                 const Rates& rates) const override {
+  double tile_us(const ChosenBackward& chosen, const AttendBackward&, const Rates& rates) const override {
     if (chosen.variant->tile_rows == hopper_backward_small_tile_rows)
       return rates[Rate::hopper_backward_d128_keys64_us];
-    return at_head_size(static_cast<double>(call.q.width), rates[Rate::hopper_backward_d64_us],
+    return at_head_size(chosen.variant->head_size, rates[Rate::hopper_backward_d64_us],
                         rates[Rate::hopper_backward_d128_us]);
   }
 };

@@ -123,7 +123,7 @@ std::optional<ChainTiles> chain_tiles(const AttendBackward& call, std::int64_t h
   made.by_k = key_tiles(live, row_cuts(segment_borders(of_keys, spaces->k.rows, height, ranges), height),
                         call.write_dk == Write::store, ranges);
   std::optional<TileChains> chains =
-      tile_chains(made.by_k, call.q.rows, call.q.width, call.q.heads / call.k.heads);
+      tile_chains(made.by_k, call.q.rows, std::max(call.q.width, call.v.width), call.q.heads / call.k.heads);
   if (!chains) return {};
   made.chains = std::move(*chains);
   return made;

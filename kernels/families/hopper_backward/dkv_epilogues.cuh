@@ -38,8 +38,13 @@ struct StagedDkv {
 
   __device__ __forceinline__ StagedDkv(const EndOfTile<T, Shape>& at, unsigned char* dv_staging,
                                        unsigned char* dk_staging)
-      : dv{at.dv, at.params.dv, at.params.call.dv, 1, dv_staging},
-        dk{at.dk, at.params.dk, at.params.call.dk, gradient_factor<T>(at.params.call), dk_staging} {}
+      : dv{at.dv, at.params.dv, at.params.call.dv, 1, dv_staging, at.params.single_dv_groups},
+        dk{at.dk,
+           at.params.dk,
+           at.params.call.dk,
+           gradient_factor<T>(at.params.call),
+           dk_staging,
+           at.params.single_dk_groups} {}
 
   Gradient dv, dk;
 };
@@ -179,8 +184,14 @@ class AddingEpilogue {
     const std::uint32_t full = old_full();
     if (!whole || rows_.first_key() >= at_.params.call.k.rows) return arrive(full);
     arrive_and_expect_tx(full, 2 * bytes);
-    tma_load(shared_address(staging.dv), at_.params.dv, rows_.first_key(), rows_.tile().kv_head, full);
-    tma_load(shared_address(staging.dk), at_.params.dk, rows_.first_key(), rows_.tile().kv_head, full);
+    const auto load = [&](unsigned char* into, const CUtensorMap& map, bool single_groups) {
+      by_column_groups<Shape::head_size / 64>(single_groups, [&](int n) {
+        tma_load(shared_address(into + n * 2048), map, rows_.first_key(), rows_.tile().kv_head, full, 0,
+                 64 * n);
+      });
+    };
+    load(staging.dv, at_.params.dv, at_.params.single_dv_groups);
+    load(staging.dk, at_.params.dk, at_.params.single_dk_groups);
   }
   __device__ __forceinline__ void wait_for_room() const {}
   __device__ __forceinline__ void write() const {
@@ -188,8 +199,8 @@ class AddingEpilogue {
       const int count = opaque(at_.count);
       const Staging staging = staging_of(count);
       wait(old_full(), at_.memory.bounds[PipelineIndex<Shape::info_stages>::stage(count)].segment & 1);
-      add_to_old(at_.params.dv, staging.dv, at_.dv, 1);
-      add_to_old(at_.params.dk, staging.dk, at_.dk, gradient_factor<T>(at_.params.call));
+      add_to_old(not_staged_.dv, staging.dv);
+      add_to_old(not_staged_.dk, staging.dk);
     } else {
       rows_.write(not_staged_.dv, not_staged_.dk);
     }
@@ -224,14 +235,16 @@ class AddingEpilogue {
     return shared_address(&at_.memory.dkv.old_full[opaque(thread_index()) / 32 - 4]);
   }
   // Adds to what has been loaded, and stores the sums. TMA may still be reading `staging` afterwards.
-  __device__ __forceinline__ void add_to_old(const CUtensorMap& map, unsigned char* staging,
-                                             const typename EndOfTile<T, Shape>::Sums& sums,
-                                             float factor) const {
-    stage_rounded_of_16_rows<T, true>(staging, sums[0], factor);
+  __device__ __forceinline__ void add_to_old(const typename StagedDkv<T, Shape>::Gradient& gradient,
+                                             unsigned char* staging) const {
+    stage_rounded_of_16_rows<T, true>(staging, gradient.acc[0], gradient.factor);
     fence_view_async_shared();
     __syncwarp();
     if (rows_.lane() == 0 && rows_.first_key() < at_.params.call.k.rows)
-      tma_store_once(map, rows_.first_key(), rows_.tile().kv_head, shared_address(staging));
+      by_column_groups<Shape::head_size / 64>(gradient.single_groups, [&](int n) {
+        tma_store_once(gradient.map, rows_.first_key(), rows_.tile().kv_head,
+                       shared_address(staging + n * 2048), 64 * n);
+      });
   }
 
   const EndOfTile<T, Shape>& at_;

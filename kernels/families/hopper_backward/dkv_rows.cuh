@@ -8,6 +8,7 @@
 
 #include "kernels/families/hopper_backward/dq_accumulate.cuh"
 #include "kernels/families/hopper_backward/shared_storage.cuh"
+#include "kernels/families/parts/hopper/column_groups.cuh"
 #include "kernels/families/parts/hopper/instructions.cuh"
 #include "kernels/families/parts/hopper/stage_rows.cuh"
 #include "kernels/families/parts/output_rows.cuh"
@@ -48,6 +49,7 @@ class DkvRows {
     const DeviceView& view;
     float factor;
     unsigned char* staging;
+    bool single_groups;  // of the map
   };
 
   // Returns whether TMA may write all of the warp's 16 rows, because none of them must be left as it is.
@@ -114,10 +116,19 @@ class DkvRows {
     if (thread_ % 32 == 0 && first_ < params_.call.k.rows) (send_one(gradients), ...);
   }
   __device__ __forceinline__ void send_one(const Gradient& gradient) const {
-    if (adds_)
-      tma_reduce_add(gradient.map, first_, 0, tile_.kv_head, shared_address(gradient.staging));
+    // 16 rows of a column group are 2048 bytes: 32 columns of sums, which are what is added, or 64 rounded.
+    const bool sums = adds_ || params_.dkv_write == DkvWrite::fp32_tiles;
+    const auto send_group = [&](int n) {
+      const std::uint32_t from = shared_address(gradient.staging + n * 2048);
+      if (adds_)
+        tma_reduce_add(gradient.map, first_, 0, tile_.kv_head, from, 32 * n);
+      else
+        tma_store_once(gradient.map, first_, tile_.kv_head, from, (sums ? 32 : 64) * n);
+    };
+    if (sums)
+      by_column_groups<D / 32>(gradient.single_groups, send_group);
     else
-      tma_store_once(gradient.map, first_, tile_.kv_head, shared_address(gradient.staging));
+      by_column_groups<D / 64>(gradient.single_groups, send_group);
   }
   __device__ __forceinline__ void add(const Gradient& gradient) const {
     float* rows[2] = {};
@@ -126,7 +137,7 @@ class DkvRows {
     for (int half = 0; half < 2; ++half)
       if (written(first + 8 * half))
         rows[half] = row_of<float>(gradient.view, tile_.kv_head, first + 8 * half);
-    add_rows(rows, gradient.acc[0], gradient.factor);
+    add_rows(rows, gradient.acc[0], gradient.factor, gradient.view.width);
   }
   __device__ __forceinline__ void write_rows_one_by_one(const Gradient& gradient) const {
     RowUpdate updates[1][2];
@@ -136,7 +147,7 @@ class DkvRows {
       updates[0][half] = {.write = written(first_ + 8 * half + lane / 4),
                           .factor = gradient.factor,
                           .old_factor = adds_ ? 1.0f : 0.0f};
-    write_rows(gradient.acc, gradient.view, tile_.kv_head, first_, updates, lane);
+    write_rows(gradient.acc, gradient.view, tile_.kv_head, first_, updates, lane, gradient.view.width);
     __syncwarp();  // all lanes have read `live`
   }
 

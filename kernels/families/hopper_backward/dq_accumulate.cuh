@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/families/hopper_backward/shared_storage.cuh"
+#include "kernels/families/parts/hopper/column_groups.cuh"
 #include "kernels/families/parts/hopper/instructions.cuh"
 #include "kernels/families/parts/output_rows.cuh"
 #include "kernels/families/parts/segment_blocks.cuh"
@@ -83,9 +84,10 @@ struct RowStores {
 // Adds factor * accumulators of 16 rows. A lane has two of them, lane / 4 and lane / 4 + 8; rows[] says where
 // these begin in memory, and null leaves one as it is. Neighbouring lanes exchange halves, so that each adds
 // four floats in a row. Where rows may be stored, `stores` says whether they are.
+// Columns from `width` on are left out.
 template <bool may_be_stored = false, int n_tiles>
 __device__ __forceinline__ void add_rows(float* const (&rows)[2], const float (&acc)[n_tiles][4],
-                                         float factor, const RowStores& stores = {}) {
+                                         float factor, int width, const RowStores& stores = {}) {
   const int lane = thread_index() % 32;
   const bool odd = lane % 2 != 0;
 #pragma unroll
@@ -97,7 +99,7 @@ __device__ __forceinline__ void add_rows(float* const (&rows)[2], const float (&
       const float x = __shfl_xor_sync(all_lanes, odd ? mine[0] : next[0], 1);
       const float y = __shfl_xor_sync(all_lanes, odd ? mine[1] : next[1], 1);
       // Selects instead of branching on `odd`, because one half of the lanes would wait for the other.
-      if (rows[half] == nullptr) continue;
+      if (rows[half] == nullptr || 8 * (odd ? n + 1 : n) >= width) continue;
       float* const at = rows[half] + 4 * (lane % 4 / 2) + 8 * (odd ? n + 1 : n);
       const float4 four = {odd ? x : mine[0], odd ? y : mine[1], odd ? next[0] : x, odd ? next[1] : y};
       if (may_be_stored && stores.stored)
@@ -125,7 +127,7 @@ __device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& b
     if (stores.live[half] || (stores.stored && block.begin + query < block.end))
       rows[half] = row_of<float>(dq, block.head, block.begin + query) + column;
   }
-  add_rows<may_be_stored>(rows, acc, scale, stores);
+  add_rows<may_be_stored>(rows, acc, scale, dq.width - column, stores);
 }
 
 // What consumers have staged of dq of a block. One thread starts to add a part of it to memory by TMA, or to
@@ -137,19 +139,29 @@ struct StagedDq {
   int begin, head;  // the block's
 
   __device__ __forceinline__ void add(int part) const {
-    tma_reduce_add(params.dq, row(part), group(part), head, staged(part));
+    by_column_groups<2>(params.single_dq_groups, [&](int n) {
+      tma_reduce_add(params.dq, row(part), group(part), head, staged(part, n), column(part, n));
+    });
   }
   __device__ __forceinline__ void store(int part) const {
-    tma_store(params.dq, row(part), head, staged(part), group(part));
+    by_column_groups<2>(params.single_dq_groups, [&](int n) {
+      tma_store(params.dq, row(part), head, staged(part, n), group(part), column(part, n));
+    });
   }
 
  private:
   __device__ __forceinline__ int row(int part) const {
     return begin + (Shape::shares_queries ? Shape::dq_rows * part : 0);
   }
-  static __device__ __forceinline__ int group(int part) { return Shape::shares_queries ? 0 : 2 * part; }
-  __device__ __forceinline__ std::uint32_t staged(int part) const {
-    return shared_address(memory.dq_staging[part]);
+  // The part's first group of 32 columns; the first column of its n-th one, in a map of single groups.
+  __device__ __forceinline__ int group(int part) const {
+    return Shape::shares_queries || params.single_dq_groups ? 0 : 2 * part;
+  }
+  __device__ __forceinline__ int column(int part, int n) const {
+    return params.single_dq_groups ? (Shape::shares_queries ? 0 : 64 * part) + 32 * n : 0;
+  }
+  __device__ __forceinline__ std::uint32_t staged(int part, int n) const {
+    return shared_address(memory.dq_staging[part] + n * Shape::dq_rows * 128);
   }
 };
 

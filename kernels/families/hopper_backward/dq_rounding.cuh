@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/families/hopper_backward/shared_storage.cuh"
+#include "kernels/families/parts/hopper/column_groups.cuh"
 #include "kernels/families/parts/hopper/instructions.cuh"
 #include "kernels/families/parts/output_rows.cuh"
 #include "kernels/families/parts/primitives.cuh"
@@ -58,9 +59,12 @@ struct RoundingStrip {
 
 // One thread starts to load a strip that begins in this row and column.
 __device__ __forceinline__ void load_strip(unsigned char* strip, const CUtensorMap& sums, int row, int head,
-                                           int column, std::uint32_t full) {
+                                           int column, std::uint32_t full, bool single_groups) {
   arrive_and_expect_tx(full, rounding_bytes);
-  tma_load_once(shared_address(strip), sums, row, head, full, column / 32);
+  by_column_groups<2>(single_groups, [&](int n) {
+    tma_load_once(shared_address(strip + n * rounding_rows * 128), sums, row, head, full,
+                  single_groups ? 0 : column / 32, single_groups ? column + 32 * n : 0);
+  });
 }
 
 // A warp stores a strip, rounded, without the rows from `end` on. It stores eight rows at once, 32 columns of
@@ -80,7 +84,7 @@ __device__ __forceinline__ void store_strip(const unsigned char* strip, const De
       const unsigned char* const from = strip + half * rounding_rows * 128 + at * 128;
       const auto a = *reinterpret_cast<const float4*>(from + low),
                  b = *reinterpret_cast<const float4*>(from + (low ^ 16));
-      if (at < rows)
+      if (at < rows && column + 8 * eight + 32 * half < into.width)
         store_once(at_row + 32 * half, make_uint4(Element<T>::pack(a.x, a.y), Element<T>::pack(a.z, a.w),
                                                   Element<T>::pack(b.x, b.y), Element<T>::pack(b.z, b.w)));
     }
@@ -95,8 +99,13 @@ class DqRounding {
   // `sums` is a tensor map of dq in fp32, and `into` is where dq in T goes. The strip_buffers lie one after
   // the other, at a multiple of 1024 bytes.
   __device__ __forceinline__ DqRounding(const CUtensorMap& sums, const DeviceView& into,
-                                        RoundingStorage& storage, unsigned char* strip_buffers)
-      : sums_(sums), into_(into), storage_(storage), strip_buffers_(strip_buffers) {}
+                                        RoundingStorage& storage, unsigned char* strip_buffers,
+                                        bool single_groups)
+      : sums_(sums),
+        into_(into),
+        storage_(storage),
+        strip_buffers_(strip_buffers),
+        single_groups_(single_groups) {}
 
   // Rounds all cells that will be complete.
   __device__ __forceinline__ void run() {
@@ -158,7 +167,7 @@ class DqRounding {
       wait(shared_address(&storage_.strip_empty[buffer]), Buffers::parity(loaded_) ^ 1);
       if (loaded_ % strips == 0) fence_view_async_global();  // TMA sees the sums, as the thread has that adds
       load_strip(strip_buffers_ + buffer * rounding_bytes, sums_, cell.begin + Strip::row(loaded_ % strips),
-                 cell.head, Strip::column(loaded_ % strips), full);
+                 cell.head, Strip::column(loaded_ % strips), full, single_groups_);
     }
     ++loaded_;
   }
@@ -179,6 +188,7 @@ class DqRounding {
   const DeviceView& into_;
   RoundingStorage& storage_;
   unsigned char* strip_buffers_;
+  bool single_groups_;            // of the map of the sums
   int loaded_ = 0, rounded_ = 0;  // strips so far
   bool ended_ = false;
 };

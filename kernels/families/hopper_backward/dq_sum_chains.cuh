@@ -121,7 +121,7 @@ struct ChainedDqSum {
                                                   FusedStorage<Shape>& memory, int warp) {
     if (warp != 3) return false;
     DqRounding<T, Shape>(params.dq_sum.strips, params.call.rounded_dq, memory.dq_sum.rounding,
-                         memory.dq_staging[Shape::dq_parts])
+                         memory.dq_staging[Shape::dq_parts], params.single_dq_groups)
         .run();
     return true;
   }

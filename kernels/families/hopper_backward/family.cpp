@@ -39,7 +39,8 @@ AttendBackwardVariant HopperBackward::variant(std::string name, DType dtype, int
           .sm_major = 9,
           .tile_rows = tile_rows,
           .dq = dq_,
-          .counts_tiles = true};
+          .counts_tiles = true,
+          .pads = true};
 }
 
 std::vector<KernelEntry> HopperBackward::entries(const AttendBackwardVariant& variant) const {
@@ -121,7 +122,7 @@ TileExtras HopperBackward::extras(const ChosenBackward& chosen, const AttendBack
                                   const Rates& rates) const {
   const bool splits = key_tile_heads(call, *chosen.variant) > call.k.heads;
   const auto groups = static_cast<double>(std::max<std::int64_t>(call.k.heads, 1));
-  TileExtras extras{.block = dq_cell_rows(call.q.width),
+  TileExtras extras{.block = dq_cell_rows(chosen.variant->head_size),
                     .heads_walked = splits ? 1 : static_cast<double>(call.q.heads) / groups,
                     .beyond = rates[Rate::hopper_backward_beyond],
                     .partial_us = rates[Rate::hopper_backward_partial_us]};
@@ -169,8 +170,8 @@ PredictedTime HopperBackward::time(const ChosenBackward& chosen, const AttendBac
   double tiles = all_tiles_us(chosen, call, extras(chosen, call, rates), options);
   tiles += zeros_us(chosen, call, rates);
   if (call.out && dq_ == DqSum::any_order)  // it loads its first blocks beside delta
-    tiles -= rates[call.q.width == 64 ? Rate::hopper_backward_d64_loads_beside_delta_us
-                                      : Rate::hopper_backward_d128_loads_beside_delta_us];
+    tiles -= rates[chosen.variant->head_size == 64 ? Rate::hopper_backward_d64_loads_beside_delta_us
+                                                   : Rate::hopper_backward_d128_loads_beside_delta_us];
   tiles += casts_us(chosen, asked, call, rates);
   const double memory = memory_us(call, rates);
   return {us * (rates[Rate::launch_us] + tiles), us * (rates[Rate::launch_us] + memory)};

@@ -21,7 +21,8 @@ namespace {
 // Every tile reads the rows of Q, dO and dq that it walks over, and writes dq.
 double memory_of_chains_us(const ChosenBackward& chosen, const AttendBackward& call, const Rates& rates) {
   double rows = 0;
-  for (const std::int32_t pieces : chosen.chains.pieces) rows += pieces * dq_cell_rows(call.q.width);
+  for (const std::int32_t pieces : chosen.chains.pieces)
+    rows += pieces * dq_cell_rows(chosen.variant->head_size);
   const auto element = static_cast<double>(2 * bytes_of(call.q.dtype) + 2 * bytes_of(call.dq.dtype));
   return rows * static_cast<double>(call.q.heads * call.q.width) * element /
          rates[Rate::hopper_chains_memory_bytes_s] / us;

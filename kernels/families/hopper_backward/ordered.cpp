@@ -46,7 +46,7 @@ class Ordered final : public HopperBackward {
 
   void set_parameters(AttendBackwardParams& params, CallTables& tables, const ChosenBackward& chosen,
                       const AttendBackward& launched) const override {
-    const DqTurns turns = dq_turns(chosen.by_k, params.q.rows, launched.q.width);
+    const DqTurns turns = dq_turns(chosen.by_k, params.q.rows, chosen.variant->head_size);
     TurnList& into = params.turns;
     into.cells = turns.cells;
     into.even = turns.even;
@@ -72,13 +72,12 @@ class Ordered final : public HopperBackward {
     if (call.write_dq != Write::store || call.dq.dtype != DType::fp32) return false;
     const SpacedView dq = in_space(call.dq, chosen.spaces->q);  // kernels for Hopper have spaces
     return dq.map.empty() && hopper::has_tensor_map(dq.device) &&
-           whole_pieces(chosen.by_k, chosen.spaces->q.rows, call.q.width);
+           whole_pieces(chosen.by_k, chosen.spaces->q.rows, chosen.variant->head_size);
   }
 
  protected:
-  double tile_us(const ChosenBackward& chosen, const AttendBackward& call,
-                 const Rates& rates) const override {
-    const auto width = static_cast<double>(call.q.width);
+  double tile_us(const ChosenBackward& chosen, const AttendBackward&, const Rates& rates) const override {
+    const double width = chosen.variant->head_size;
     return all_full(chosen.by_k) ? at_head_size(width, rates[Rate::hopper_ordered_d64_full_us],
                                                 rates[Rate::hopper_ordered_d128_full_us])
                                  : at_head_size(width, rates[Rate::hopper_ordered_d64_masked_us],

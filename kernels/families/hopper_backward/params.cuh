@@ -5,6 +5,7 @@
 #include "kernels/families/hopper_backward/score_gradients.cuh"
 #include "kernels/families/hopper_backward/shared_storage.cuh"
 #include "kernels/families/parts/hopper/tensor_map.cuh"
+#include "kernels/tiles/row_space.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -20,10 +21,16 @@ typename Shape::Params fused_params(const AttendBackwardParams& call, int togeth
   params.call = call;
   params.scale_log2 = scale_log2(call.scale);  // a kernel that changes scores has its own
   params.ds_factor = ds_factor<T>(call.scale);
-  params.q = tensor_map(call.q, Shape::query_box_rows);
-  params.k = tensor_map(call.k, 64);
-  params.v = tensor_map(call.v, 64);
-  params.dout = tensor_map(call.dout, Shape::query_box_rows);
+  constexpr int D = Shape::head_size;
+  params.q = padded_map(call.q, Shape::query_box_rows, D);
+  params.k = padded_map(call.k, 64, D);
+  params.v = padded_map(call.v, 64, D);
+  params.dout = padded_map(call.dout, Shape::query_box_rows, D);
+  params.single_key_groups = has_single_groups(call.q);
+  params.single_value_groups = has_single_groups(call.v);
+  params.single_dq_groups = has_single_groups(call.dq);
+  params.single_dk_groups = has_single_groups(call.dk);
+  params.single_dv_groups = has_single_groups(call.dv);
   params.loads_lse_delta_by_tma = loads_lse_delta_by_tma(call);
   if (params.loads_lse_delta_by_tma) {
     params.lse = heads_map(call.lse, Shape::queries);
@@ -34,8 +41,8 @@ typename Shape::Params fused_params(const AttendBackwardParams& call, int togeth
   params.adds_every_row = Shape::DqSum::adds_every_row(call);
   params.dkv_write = dkv_write(call);
   if (params.dkv_write != DkvWrite::row_by_row) {
-    params.dk = tensor_map(call.dk, 16);
-    params.dv = tensor_map(call.dv, 16);
+    params.dk = padded_map(call.dk, 16, D);
+    params.dv = padded_map(call.dv, 16, D);
   }
   const int group = call.q.heads / call.k.heads, units = units_of_heads(call);
   params.splits_query_heads = splits_query_heads(call);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/families/hopper_backward/shared_storage.cuh"
+#include "kernels/families/parts/hopper/column_groups.cuh"
 #include "kernels/families/parts/output_rows.cuh"
 
 namespace cplab::kernels::cuda::hopper {
@@ -89,20 +90,31 @@ class FusedProducer {
     const KeyTile& at = memory_.tile[tile];
     const std::uint32_t full = shared_address(&memory_.kv_full);
     arrive_and_expect_tx(full, 2 * Shape::consumers * Shape::key_bytes);
+    const auto load = [&](std::uint32_t into, const CUtensorMap& map, int row, bool single_groups) {
+      by_column_groups<Shape::head_size / 64>(single_groups, [&](int group) {
+        tma_load_once(into + static_cast<std::uint32_t>(group * Shape::key_half_bytes), map, row, at.kv_head,
+                      full, 0, 64 * group);
+      });
+    };
     for (int n = 0; n < Shape::consumers; ++n)
-      tma_load_once(shared_address(memory_.k[n]), params_.k, at.rows.begin + 64 * n, at.kv_head, full);
+      load(shared_address(memory_.k[n]), params_.k, at.rows.begin + 64 * n, params_.single_key_groups);
     for (int n = 0; n < Shape::consumers; ++n)
-      tma_load_once(shared_address(memory_.v[n]), params_.v, at.rows.begin + 64 * n, at.kv_head, full);
+      load(shared_address(memory_.v[n]), params_.v, at.rows.begin + 64 * n, params_.single_value_groups);
   }
 
   __device__ __forceinline__ void load_q_dout(const Block& block, int stage) {
     const std::uint32_t full = shared_address(&memory_.full[stage]);
     arrive_and_expect_tx(full, 2 * Shape::query_bytes);
+    const auto load = [&](std::uint32_t into, const CUtensorMap& map, int row, bool single_groups) {
+      by_column_groups<Shape::head_size / 64>(single_groups, [&](int group) {
+        tma_load(into + static_cast<std::uint32_t>(group * Shape::query_half_bytes), map, block.begin + row,
+                 block.head, full, 0, 64 * group);
+      });
+    };
     for (int row = 0; row < Shape::queries; row += Shape::query_box_rows)
-      tma_load(shared_address(memory_.q[stage] + row * 128), params_.q, block.begin + row, block.head, full);
+      load(shared_address(memory_.q[stage] + row * 128), params_.q, row, params_.single_key_groups);
     for (int row = 0; row < Shape::queries; row += Shape::query_box_rows)
-      tma_load(shared_address(memory_.dout[stage] + row * 128), params_.dout, block.begin + row, block.head,
-               full);
+      load(shared_address(memory_.dout[stage] + row * 128), params_.dout, row, params_.single_value_groups);
   }
 
   const Params& params_;

@@ -38,9 +38,13 @@ struct FusedParams {
   bool loads_lse_delta_by_tma = false;  // lse and delta have tensor maps
   CUtensorMap dk, dv;                   // boxes of 16 rows
   DkvWrite dkv_write = DkvWrite::row_by_row;
-  CUtensorMap dq;                   // fp32, boxes of dq_rows rows x 64 columns
-  bool adds_dq_by_tma = false;      // dq has a tensor map
-  bool adds_every_row = false;      // -0 is added to rows without a gradient (fits.hpp)
+  CUtensorMap dq;               // fp32, boxes of dq_rows rows x 64 columns
+  bool adds_dq_by_tma = false;  // dq has a tensor map
+  bool adds_every_row = false;  // -0 is added to rows without a gradient (fits.hpp)
+  // Which tensor maps are of single column groups (column_groups.cuh): of q and k; of v and dout; of dq; of
+  // dk and of dv.
+  bool single_key_groups = false, single_value_groups = false;
+  bool single_dq_groups = false, single_dk_groups = false, single_dv_groups = false;
   TileScheduler scheduler;          // numbers tiles of keys, each once for every heads_of_tile query heads
   int heads_of_tile = 1;            // all query heads that share the tile's key head, or one
   bool splits_query_heads = false;  // a tile has one of them: several thread blocks add to dk and dv

@@ -30,12 +30,13 @@
 
 namespace cplab::kernels::cuda {
 
-// The height of a cell, by the head size: as many rows as a block of queries of the kernel has. The blocks of
-// a tile begin where the tile's queries of a segment do, so a piece could lie in two cells. To keep nearly
-// all pieces in one, cells begin anew with each sequence (or whatever rows segments share): the rows of a
-// unit are shifted (TurnUnit) before they are divided by this height.
+// The height of a cell, by the head size of the kernel (of the call, if up to 64 and to 128): as many rows as
+// a block of queries of the kernel has. The blocks of a tile begin where the tile's queries of a segment do,
+// so a piece could lie in two cells. To keep nearly all pieces in one, cells begin anew with each sequence
+// (or whatever rows segments share): the rows of a unit are shifted (TurnUnit) before they are divided by
+// this height.
 constexpr std::int32_t dq_cell_rows(std::int64_t width) {
-  return width == 64 ? 128 : 64;
+  return width <= 64 ? 128 : 64;
 }
 
 // The turns of all pieces of a list of tiles of keys (key_tiles()); every head has the same.

@@ -3,11 +3,13 @@
 // and Y. S = A X^T and dP = B Y^T stay in registers; P = exp(scale S - lse), dS = P (dP - delta), and
 //   rows are queries: A, B = q, dout; X, Y = k, v;     dq += dS X
 //   rows are keys:    A, B = k, v;    X, Y = q, dout;  dk += dS^T X, dv += P^T Y   (S, dP, P, dS transposed)
+// Beyond head size 128 a tile of keys is for dk or for dv; S is then computed three times, and dP twice.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/families/hopper_backward_apart/shared_storage.cuh"
+#include "kernels/families/parts/hopper/column_groups.cuh"
 #include "kernels/families/parts/hopper/mask.cuh"
 #include "kernels/families/parts/hopper/operands.cuh"
 #include "kernels/families/parts/hopper/stage_rows.cuh"
@@ -19,13 +21,19 @@ namespace cplab::kernels::cuda::hopper {
 template <class T, class Shape>
 class DeterministicConsumer {
  public:
-  static constexpr int D = Shape::head_size;
+  static constexpr int D = Shape::head_size, E = Shape::value_size;
   using Stages = PipelineIndex<Shape::stages>;
   using Owned = PipelineIndex<Shape::owned_stages>;
   static constexpr int n_tiles = Shape::columns / 8;
   using Scores = float[n_tiles][4];
   using Operand = std::uint32_t[n_tiles / 2][4];
-  using Results = Accumulators<1, D / 8>;
+  using KeyResults = Accumulators<1, D / 8>;    // dq or dk
+  using ValueResults = Accumulators<1, E / 8>;  // dv
+  // What is not computed has no accumulators.
+  template <Gradient gradient>
+  static constexpr bool has_dx = gradient != Gradient::dv;
+  template <Gradient gradient>
+  static constexpr bool has_dy = gradient == Gradient::dkv || gradient == Gradient::dv;
 
   __device__ __forceinline__ DeterministicConsumer(const DeterministicParams& params,
                                                    DeterministicStorage<Shape>& memory, int warpgroup)
@@ -40,10 +48,15 @@ class DeterministicConsumer {
       wait(shared_address(&memory_.full[stage]), Stages::parity(count));
       if ((memory_.flags[stage] & owned_end) != 0) break;
       const OwnedTile& tile = memory_.tile[memory_.tile_of[stage]];
-      if (tile.gradient == Gradient::dkv)
-        count = run_tile<Gradient::dkv>(tile, number, count);
-      else
+      if (tile.gradient == Gradient::dq) {
         count = run_tile<Gradient::dq>(tile, number, count);
+      } else if constexpr (!Shape::splits_dkv) {
+        count = run_tile<Gradient::dkv>(tile, number, count);
+      } else if (tile.gradient == Gradient::dk) {
+        count = run_tile<Gradient::dk>(tile, number, count);
+      } else {
+        count = run_tile<Gradient::dv>(tile, number, count);
+      }
     }
     if (lane() == 0) tma_store_wait();
   }
@@ -81,14 +94,15 @@ class DeterministicConsumer {
     constexpr bool queries = gradient == Gradient::dq;
     const int first_row = tile.rows.begin + 16 * (thread_index() / 32 - 4);
     const int owned = Owned::stage(number);
-    Results dx, dy;  // dq, or dk and dv
-    clear(dx);
-    if constexpr (!queries) clear(dy);
+    KeyResults dx;  // dq or dk
+    ValueResults dy;
+    if constexpr (has_dx<gradient>) clear(dx);
+    if constexpr (has_dy<gradient>) clear(dy);
     RowNumbers rows;
     if constexpr (queries) rows = row_numbers(tile);
     wait(shared_address(&memory_.owned_full[owned]), Owned::parity(number));
     const auto free_tile_before = [&] {
-      if (number == 0 || lane() != 0) return;
+      if (Shape::owned_stages == 1 || number == 0 || lane() != 0) return;
       tma_store_wait();  // its results were staged in its A and B
       arrive(shared_address(&memory_.owned_empty[Owned::stage(number - 1)]));
     };
@@ -107,10 +121,17 @@ class DeterministicConsumer {
         wait(shared_address(&memory_.full[Stages::stage(count + 1)]), Stages::parity(count + 1));
       }
       warpgroup_wait<0>();
-      warpgroup_fence_operand(dx[0]);
-      if constexpr (!queries) warpgroup_fence_operand(dy[0]);
+      if constexpr (has_dx<gradient>) warpgroup_fence_operand(dx[0]);
+      if constexpr (has_dy<gradient>) warpgroup_fence_operand(dy[0]);
     }
     write<gradient>(tile, owned, first_row, dx, dy);
+    if constexpr (Shape::owned_stages == 1) {
+      __syncwarp();
+      if (lane() == 0) {
+        tma_store_wait();
+        arrive(shared_address(&memory_.owned_empty[owned]));
+      }
+    }
     return count + 1;
   }
 
@@ -123,7 +144,7 @@ class DeterministicConsumer {
   // Computes the products of block `count`, and releases its stage.
   template <Gradient gradient>
   __device__ __forceinline__ void run_block(int count, int first_row, int owned, const RowNumbers& rows,
-                                            Results& dx, Results& dy) const {
+                                            KeyResults& dx, ValueResults& dy) const {
     constexpr bool queries = gradient == Gradient::dq;
     const int stage = Stages::stage(count);
     if (memory_.unclean[stage] != 0) zero_rows<gradient>(stage);
@@ -131,9 +152,9 @@ class DeterministicConsumer {
     const TileDescriptor<Shape::block_half_bytes> x(shared_address(memory_.x[stage]));
     const TileDescriptor<Shape::block_half_bytes> y(shared_address(memory_.y[stage]));
     Scores p, dp;
-    multiply_owned(p, memory_.a[owned][warpgroup_], x);
-    multiply_owned(dp, memory_.b[owned][warpgroup_], y);
-    warpgroup_wait<1>();
+    multiply_owned<D>(p, memory_.a[owned][warpgroup_], x);
+    if constexpr (has_dx<gradient>) multiply_owned<E>(dp, memory_.b[owned][warpgroup_], y);
+    warpgroup_wait<has_dx<gradient> ? 1 : 0>();
     warpgroup_fence_operand(p);
     const float* const lse = memory_.lse[stage] + 2 * (lane() % 4);
 #pragma unroll
@@ -157,6 +178,24 @@ class DeterministicConsumer {
       }
     }
 
+    Operand p_operand, ds;
+    if constexpr (has_dx<gradient>) compute_ds<queries>(dp, p, rows, stage, masked);
+    if constexpr (has_dy<gradient>) {
+      pack_operand<T>(p, p_operand);
+      multiply_block<E>(dy, p_operand, y);
+    }
+    if constexpr (has_dx<gradient>) {
+      pack_operand<T>(dp, ds);
+      multiply_block<D>(dx, ds, x);
+    }
+    warpgroup_wait<0>();
+    release(count);
+  }
+
+  // Waits for dP, and makes dS of it, in place.
+  template <bool queries>
+  __device__ __forceinline__ void compute_ds(Scores& dp, const Scores& p, const RowNumbers& rows, int stage,
+                                             bool masked) const {
     warpgroup_wait<0>();
     warpgroup_fence_operand(dp);
     const float* const delta = memory_.delta[stage] + 2 * (lane() % 4);
@@ -169,35 +208,28 @@ class DeterministicConsumer {
         dp[n][e] = p[n][e] * (dp[n][e] - (queries ? rows.delta[e / 2] : e % 2 == 0 ? pair.x : pair.y));
     }
     if (masked) zero_dead_dp(dp, p);
-    Operand p_operand, ds;
-    if constexpr (!queries) {
-      pack_operand<T>(p, p_operand);
-      multiply_block(dy, p_operand, y);
-    }
-    pack_operand<T>(dp, ds);
-    multiply_block(dx, ds, x);
-    warpgroup_wait<0>();
-    release(count);
   }
 
-  // Starts sums = rows owned times rows of the block.
+  // Starts sums = rows owned times rows of the block, of `size` columns.
+  template <int size>
   __device__ __forceinline__ void multiply_owned(Scores& sums, const unsigned char* rows,
                                                  const TileDescriptor<Shape::block_half_bytes>& block) const {
     const TileDescriptor<Shape::owned_half_bytes> owned(shared_address(rows));
     warpgroup_arrive();
 #pragma unroll
-    for (int step = 0; step < D / 16; ++step)
+    for (int step = 0; step < size / 16; ++step)
       Wgmma<T, Shape::columns>::multiply_ss(sums, owned.k_major(step), block.k_major(step), step > 0);
     warpgroup_commit_batch();
   }
-  // Starts sums += operand times rows of the block.
-  __device__ __forceinline__ void multiply_block(Results& sums, const Operand& operand,
+  // Starts sums += operand times rows of the block, of `size` columns.
+  template <int size>
+  __device__ __forceinline__ void multiply_block(Accumulators<1, size / 8>& sums, const Operand& operand,
                                                  const TileDescriptor<Shape::block_half_bytes>& block) const {
     warpgroup_fence_operand(sums[0]);
     warpgroup_arrive();
 #pragma unroll
     for (int step = 0; step < n_tiles / 2; ++step)
-      Wgmma<T, D>::multiply_rs(sums[0], operand[step], block.mn_major(step), 1);
+      Wgmma<T, size>::multiply_rs(sums[0], operand[step], block.mn_major(step), 1);
     warpgroup_commit_batch();
   }
 
@@ -207,13 +239,14 @@ class DeterministicConsumer {
   __device__ __forceinline__ void zero_rows(int stage) const {
     constexpr int consumer_threads = Shape::consumers * warpgroup_threads;
     const Block& block = memory_.bounds[stage];
-    for (int n = thread_index() - warpgroup_threads; n < Shape::block_bytes / 16; n += consumer_threads) {
+    static_assert(Shape::y_bytes <= Shape::x_bytes);
+    for (int n = thread_index() - warpgroup_threads; n < Shape::x_bytes / 16; n += consumer_threads) {
       const int row = n / 8 % Shape::columns;  // a row of 64 columns is eight times 16 bytes
       const bool keep =
           gradient == Gradient::dq ? row < block.end - block.begin : memory_.lse[stage][row] != infinity();
       if (keep) continue;
       reinterpret_cast<uint4*>(memory_.x[stage])[n] = make_uint4(0, 0, 0, 0);
-      reinterpret_cast<uint4*>(memory_.y[stage])[n] = make_uint4(0, 0, 0, 0);
+      if (n < Shape::y_bytes / 16) reinterpret_cast<uint4*>(memory_.y[stage])[n] = make_uint4(0, 0, 0, 0);
     }
     fence_view_async_shared();
     named_barrier_sync(1, consumer_threads);
@@ -222,44 +255,70 @@ class DeterministicConsumer {
   // Writes a warp's 16 rows: by TMA if all of them are stored, staged where A and B were, which only
   // this warpgroup reads. TMA may still be reading there afterwards.
   template <Gradient gradient>
-  __device__ __forceinline__ void write(const OwnedTile& tile, int owned, int first_row, const Results& dx,
-                                        const Results& dy) const {
+  __device__ __forceinline__ void write(const OwnedTile& tile, int owned, int first_row, const KeyResults& dx,
+                                        const ValueResults& dy) const {
+    constexpr bool queries = gradient == Gradient::dq;
+    const bool tiles = queries ? params_.stores_dq_tiles : params_.stores_dkv_tiles;
+    if (tiles) named_barrier_sync(2 + warpgroup_, warpgroup_threads);  // its last products have read A and B
+    const int end = tile.rows.end;
+    if (tiles && (first_row + 16 <= end || end == (queries ? params_.call.dq : params_.call.dk).rows))
+      store_tiles<gradient>(tile, owned, first_row, dx, dy);
+    else
+      write_one_by_one<gradient>(tile, first_row, dx, dy);
+  }
+
+  template <Gradient gradient>
+  __device__ __forceinline__ void store_tiles(const OwnedTile& tile, int owned, int first_row,
+                                              const KeyResults& dx, const ValueResults& dy) const {
     constexpr bool queries = gradient == Gradient::dq;
     const AttendBackwardParams& call = params_.call;
     const auto scale = static_cast<float>(call.scale);
-    const int end = tile.rows.end;
-    const bool tiles = queries ? params_.stores_dq_tiles : params_.stores_dkv_tiles;
-    if (tiles) named_barrier_sync(2 + warpgroup_, warpgroup_threads);  // its last products have read A and B
-    if (tiles && (first_row + 16 <= end || end == (queries ? call.dq : call.dk).rows)) {
-      const int at = thread_index() / 32 % 4 * 16 * D * 2;
-      unsigned char* const a = memory_.a[owned][warpgroup_] + at;
-      unsigned char* const b = memory_.b[owned][warpgroup_] + at;
-      const bool sums = queries && D == 128 && call.dq.dtype == DType::fp32;
-      if constexpr (queries && D == 128) {
-        if (sums) {  // half of the columns in A, half in B
-          stage_fp32_of_16_rows<0, 8>(a, dx[0], scale);
-          stage_fp32_of_16_rows<8, 16>(b, dx[0], scale);
-        }
+    const int warp = thread_index() / 32 % 4;
+    unsigned char* const a = memory_.a[owned][warpgroup_] + warp * 16 * D * 2;
+    unsigned char* const b = memory_.b[owned][warpgroup_] + warp * 16 * E * 2;
+    const bool sums = queries && D == 128 && call.dq.dtype == DType::fp32;
+    if constexpr (queries && D == 128) {
+      if (sums) {  // half of the columns in A, half in B
+        stage_fp32_of_16_rows<0, 8>(a, dx[0], scale);
+        stage_fp32_of_16_rows<8, 16>(b, dx[0], scale);
       }
-      if (!sums) {
-        stage_rounded_of_16_rows<T>(a, dx[0], scale);
-        if constexpr (!queries) stage_rounded_of_16_rows<T>(b, dy[0], 1);
-      }
-      fence_view_async_shared();
-      __syncwarp();
-      if (lane() != 0 || first_row >= end) return;
-      tma_store_once(queries ? params_.dq : params_.dk, first_row, tile.head, shared_address(a));
-      if constexpr (!queries) tma_store_once(params_.dv, first_row, tile.head, shared_address(b));
-      if (sums) tma_store(params_.dq, first_row, tile.head, shared_address(b), 2);
-      return;
     }
+    if (!sums) {
+      if constexpr (has_dx<gradient>) stage_rounded_of_16_rows<T>(a, dx[0], scale);
+      if constexpr (has_dy<gradient>) stage_rounded_of_16_rows<T>(b, dy[0], 1);
+    }
+    fence_view_async_shared();
+    __syncwarp();
+    if (lane() != 0 || first_row >= tile.rows.end) return;
+    const auto store = [&](const CUtensorMap& map, unsigned char* rows, int n, bool single_groups) {
+      tma_store_once(map, first_row, tile.head, shared_address(rows + (single_groups ? n * 2048 : 0)),
+                     single_groups ? 64 * n : 0);
+    };
+    // 16 rows of 64 rounded columns are 2048 bytes. Sums are of 128 columns, which no group ends.
+    if constexpr (has_dx<gradient>) {
+      const bool single = queries ? params_.single_dq_groups : params_.single_dk_groups;
+      by_column_groups<D / 64>(single,
+                               [&](int n) { store(queries ? params_.dq : params_.dk, a, n, single); });
+    }
+    if constexpr (has_dy<gradient>)
+      by_column_groups<E / 64>(params_.single_dv_groups,
+                               [&](int n) { store(params_.dv, b, n, params_.single_dv_groups); });
+    if (sums) tma_store(params_.dq, first_row, tile.head, shared_address(b), 2);
+  }
+
+  template <Gradient gradient>
+  __device__ __forceinline__ void write_one_by_one(const OwnedTile& tile, int first_row, const KeyResults& dx,
+                                                   const ValueResults& dy) const {
+    constexpr bool queries = gradient == Gradient::dq;
+    const AttendBackwardParams& call = params_.call;
+    const auto scale = static_cast<float>(call.scale);
     RowUpdate updates[1][2];
     const bool add = (queries ? call.write_dq : call.write_dk) == Write::add;
     const int place = static_cast<int>(&tile - memory_.tile);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = first_row + 8 * half + lane() / 4;
-      bool live = row < end;
+      bool live = row < tile.rows.end;
       if (add && live)
         live = has_live_pair<owner_of<gradient>>(row, tile.rows,
                                                  queries ? call.by_q.segments : call.by_k.segments);
@@ -267,10 +326,13 @@ class DeterministicConsumer {
         live = live && !(add && memory_.row_lse[place][row - tile.rows.begin] == -infinity());
       updates[0][half] = {.write = live, .factor = scale, .old_factor = add ? 1.0f : 0.0f};
     }
-    write_rows(dx, queries ? call.dq : call.dk, tile.head, first_row, updates, lane());
-    if constexpr (!queries) {
+    if constexpr (has_dx<gradient>) {
+      const DeviceView& into = queries ? call.dq : call.dk;
+      write_rows(dx, into, tile.head, first_row, updates, lane(), into.width);
+    }
+    if constexpr (has_dy<gradient>) {
       updates[0][0].factor = updates[0][1].factor = 1;
-      write_rows(dy, call.dv, tile.head, first_row, updates, lane());
+      write_rows(dy, call.dv, tile.head, first_row, updates, lane(), call.dv.width);
     }
   }
 

@@ -18,6 +18,7 @@ void add_apart(KernelTables& tables, std::integer_sequence<int, head_sizes...>) 
 void add_kernels_of_hopper_backward_apart([[maybe_unused]] KernelTables& tables) {
 #ifdef CPLAB_HOPPER_KERNELS
   add_apart(tables, std::integer_sequence<int, CPLAB_HOPPER_HEAD_SIZES>{});
+  add_apart(tables, std::integer_sequence<int, CPLAB_HOPPER_WIDE_HEAD_SIZES>{});
 #endif
 }
 

@@ -7,8 +7,8 @@
 
 #include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_backward_apart/kernel.cuh"
+#include "kernels/families/hopper_backward_apart/params.cuh"
 #include "kernels/families/parts/hopper/kernels.hpp"
-#include "kernels/families/parts/hopper/tensor_map.cuh"
 #include "kernels/families/parts/launch.cuh"
 
 namespace cplab::kernels::cuda::hopper {
@@ -19,30 +19,9 @@ constexpr std::int64_t deterministic_shared_bytes = sizeof(DeterministicStorage<
 template <class T, class Shape>
 Launch bind_backward_deterministic(const AttendBackwardParams& call) {
   const auto params = std::make_shared<DeterministicParams>();
-  params->scale_log2 = scale_log2(call.scale);
-  params->q = tensor_map(call.q, Shape::column_box_rows);
-  params->k = tensor_map(call.k, Shape::column_box_rows);
-  params->v = tensor_map(call.v, Shape::column_box_rows);
-  params->dout = tensor_map(call.dout, Shape::column_box_rows);
-  params->loads_lse_delta_by_tma = loads_lse_delta_by_tma(call);
-  if (params->loads_lse_delta_by_tma) {
-    params->lse = heads_map(call.lse, Shape::columns);
-    params->delta = heads_map(call.delta, Shape::columns);
-  }
-  params->stores_dq_tiles = stores_dq_tiles(call);
-  if (params->stores_dq_tiles)
-    params->dq = call.dq.dtype == DType::fp32 ? accumulator_map(call.dq, 16) : tensor_map(call.dq, 16);
-  params->stores_dkv_tiles = stores_dkv_tiles(call);
-  if (params->stores_dkv_tiles) {
-    params->dk = tensor_map(call.dk, 16);
-    params->dv = tensor_map(call.dv, 16);
-  }
-  const int group = call.q.heads / call.k.heads;
-  params->k_scheduler = TileScheduler(call.by_k.count, call.k.heads,
-                                      heads_per_group(call.k.heads, call.q.heads, call.q), group);
-  params->q_scheduler = TileScheduler(call.by_q.count, call.q.heads,
-                                      heads_per_group(call.q.heads, call.k.heads, call.k), group);
-  const int tiles = params->k_scheduler.tiles + params->q_scheduler.tiles;
+  *params = deterministic_params<Shape>(call, {heads_per_group(call.k.heads, call.q.heads, call.q),
+                                               heads_per_group(call.q.heads, call.k.heads, call.k)});
+  const int tiles = params->key_tiles + params->q_scheduler.tiles;
   params->blocks = std::min(std::max(call.multiprocessors, 1), tiles);
   return [params, tiles, &call](CUstream_st* stream) {
     if (tiles == 0) return;

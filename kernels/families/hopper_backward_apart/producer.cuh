@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/families/hopper_backward_apart/shared_storage.cuh"
+#include "kernels/families/parts/hopper/column_groups.cuh"
 #include "kernels/families/parts/hopper/instructions.cuh"
 #include "kernels/families/parts/output_rows.cuh"
 
@@ -30,10 +31,10 @@ class DeterministicProducer {
     for (int number = 0;;) {
       const int place = number % Shape::tiles;
       load_owned(number, place);
-      if (memory_.tile[place].gradient == Gradient::dkv)
-        walk<Gradient::dkv>(place);
-      else
+      if (memory_.tile[place].gradient == Gradient::dq)
         walk<Gradient::dq>(place);
+      else
+        walk<Gradient::dkv>(place);
       // The next tile is taken late, when the last blocks are being loaded: a thread block with a long
       // tile should not hold another one that nobody else can take.
       fetch_next_tile();
@@ -48,16 +49,20 @@ class DeterministicProducer {
 
  private:
   __device__ __forceinline__ void find(int place) {
-    const bool keys = tile_index_ < params_.k_scheduler.tiles;
+    const bool keys = tile_index_ < params_.key_tiles;
+    const bool second = Shape::splits_dkv && keys && tile_index_ >= params_.k_scheduler.tiles;
     int index, head;
     if (keys)
-      params_.k_scheduler.find(tile_index_, index, head);
+      params_.k_scheduler.find(second ? tile_index_ - params_.k_scheduler.tiles : tile_index_, index, head);
     else
-      params_.q_scheduler.find(tile_index_ - params_.k_scheduler.tiles, index, head);
+      params_.q_scheduler.find(tile_index_ - params_.key_tiles, index, head);
     OwnedTile& tile = memory_.tile[place];
     tile.rows = (keys ? params_.call.by_k : params_.call.by_q).tiles[index];
     tile.head = head;
-    tile.gradient = keys ? Gradient::dkv : Gradient::dq;
+    if (!keys)
+      tile.gradient = Gradient::dq;
+    else
+      tile.gradient = !Shape::splits_dkv ? Gradient::dkv : second ? Gradient::dv : Gradient::dk;
   }
 
   // The last fetch of all thread blocks, each of which fetches until there is none left, sets the counter
@@ -78,13 +83,24 @@ class DeterministicProducer {
     const int stage = Owned::stage(number);
     wait(shared_address(&memory_.owned_empty[stage]), Owned::parity(number) ^ 1);
     const std::uint32_t full = shared_address(&memory_.owned_full[stage]);
-    arrive_and_expect_tx(full, 2 * Shape::consumers * Shape::owned_bytes);
+    arrive_and_expect_tx(full, Shape::consumers * (Shape::a_bytes + Shape::b_bytes));
     for (int n = 0; n < Shape::consumers; ++n)
-      tma_load(shared_address(memory_.a[stage][n]), queries ? params_.q : params_.k, tile.rows.begin + 64 * n,
-               tile.head, full);
+      load_columns<Shape::head_size, Shape::owned_half_bytes>(
+          memory_.a[stage][n], queries ? params_.q : params_.k, tile.rows.begin + 64 * n, tile.head, full,
+          params_.single_key_groups);
     for (int n = 0; n < Shape::consumers; ++n)
-      tma_load(shared_address(memory_.b[stage][n]), queries ? params_.dout : params_.v,
-               tile.rows.begin + 64 * n, tile.head, full);
+      load_columns<Shape::value_size, Shape::owned_half_bytes>(
+          memory_.b[stage][n], queries ? params_.dout : params_.v, tile.rows.begin + 64 * n, tile.head, full,
+          params_.single_value_groups);
+  }
+
+  // All `columns` columns of a tile, 64 of which are group_bytes.
+  template <int columns, int group_bytes>
+  static __device__ __forceinline__ void load_columns(unsigned char* into, const CUtensorMap& map, int row,
+                                                      int head, std::uint32_t full, bool single_groups) {
+    by_column_groups<columns / 64>(single_groups, [&](int n) {
+      tma_load(shared_address(into + n * group_bytes), map, row, head, full, 0, 64 * n);
+    });
   }
 
   __device__ __forceinline__ int await_stage() {
@@ -123,13 +139,18 @@ class DeterministicProducer {
 
   template <bool queries>
   __device__ __forceinline__ void load_block(const Block& block, int stage, std::uint32_t full) {
-    arrive_and_expect_tx(full, 2 * Shape::block_bytes);
+    arrive_and_expect_tx(full, Shape::x_bytes + Shape::y_bytes);
+    // Rows are loaded in boxes of 64, as those of a tile, but for blocks of fewer.
+    const CUtensorMap& x = Shape::columns < 64 ? (queries ? params_.k_of_block : params_.q_of_block)
+                                               : (queries ? params_.k : params_.q);
+    const CUtensorMap& y = Shape::columns < 64 ? (queries ? params_.v_of_block : params_.dout_of_block)
+                                               : (queries ? params_.v : params_.dout);
     for (int row = 0; row < Shape::columns; row += Shape::column_box_rows)
-      tma_load(shared_address(memory_.x[stage] + row * 128), queries ? params_.k : params_.q,
-               block.begin + row, block.head, full);
+      load_columns<Shape::head_size, Shape::block_half_bytes>(
+          memory_.x[stage] + row * 128, x, block.begin + row, block.head, full, params_.single_key_groups);
     for (int row = 0; row < Shape::columns; row += Shape::column_box_rows)
-      tma_load(shared_address(memory_.y[stage] + row * 128), queries ? params_.v : params_.dout,
-               block.begin + row, block.head, full);
+      load_columns<Shape::value_size, Shape::block_half_bytes>(
+          memory_.y[stage] + row * 128, y, block.begin + row, block.head, full, params_.single_value_groups);
   }
 
   const DeterministicParams& params_;
@@ -159,7 +180,7 @@ class LseDeltaProducer {
       if ((flags & owned_end) != 0) return arrive(shared_address(&memory_.full[stage]));
       const OwnedTile& tile = memory_.tile[memory_.tile_of[stage]];
       const Block& block = memory_.bounds[stage];
-      const bool keys = tile.gradient == Gradient::dkv, live = (flags & owned_live) != 0;
+      const bool keys = tile.gradient != Gradient::dq, live = (flags & owned_live) != 0;
       bool unclean = live && block.end - block.begin < Shape::columns;
       if (keys && live)
         unclean = load_of_block(stage, block);

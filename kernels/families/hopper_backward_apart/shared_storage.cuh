@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/families/hopper_backward_apart/shape.hpp"
 #include "kernels/families/parts/hopper/instructions.cuh"
 #include "kernels/families/parts/hopper/lse_delta.cuh"
 #include "kernels/families/parts/hopper/pipeline.cuh"
@@ -13,45 +14,56 @@ namespace cplab::kernels::cuda::hopper {
 
 struct DeterministicParams {
   AttendBackwardParams call;
-  CUtensorMap q, k, v, dout;
-  CUtensorMap lse, delta;  // boxes of a block's queries x 4 heads
+  CUtensorMap q, k, v, dout;                                      // boxes of 64 rows
+  CUtensorMap q_of_block, k_of_block, v_of_block, dout_of_block;  // of a block's rows, if these are fewer
+  CUtensorMap lse, delta;                                         // boxes of a block's queries x 4 heads
   bool loads_lse_delta_by_tma = false;
   CUtensorMap dq, dk, dv;                                  // boxes of 16 rows
   bool stores_dq_tiles = false, stores_dkv_tiles = false;  // by TMA; else row by row
-  TileScheduler k_scheduler, q_scheduler;  // tiles of keys, which come first; tiles of queries
+  // Which maps are of single column groups: of q and k; of v and dout; of dq; of dk and of dv.
+  bool single_key_groups = false, single_value_groups = false;
+  bool single_dq_groups = false, single_dk_groups = false, single_dv_groups = false;
+  // Tiles of keys, which come first, all of them for dk and then for dv if Shape::splits_dkv; tiles of
+  // queries.
+  TileScheduler k_scheduler, q_scheduler;
+  int key_tiles = 0;                // how many of keys in all
   std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
   int blocks = 1;                   // of the persistent grid
   float scale_log2 = 0;
 
-  __device__ __forceinline__ int tiles() const { return k_scheduler.tiles + q_scheduler.tiles; }
+  __device__ __forceinline__ int tiles() const { return key_tiles + q_scheduler.tiles; }
 };
 
-// The gradient that a tile computes: dq, if its rows are queries, or dk and dv, if they are keys.
-enum class Gradient { dq, dkv };
+// The gradients that a tile computes: dq, if its rows are queries, or dk and dv, or one of them, if they are
+// keys.
+enum class Gradient { dq, dkv, dk, dv };
 
 template <Gradient gradient>
 constexpr Owner owner_of = gradient == Gradient::dq ? Owner::queries : Owner::keys;
 
 template <int D>
 struct DeterministicShape {
-  static constexpr int head_size = D;
+  static constexpr int head_size = D, value_size = hopper_backward_apart_sizes(D).value;
+  static constexpr bool splits_dkv = hopper_backward_apart_splits_dkv(D);
   static constexpr int consumers = 2;  // warpgroups of 64 rows
   static constexpr int threads = warpgroup_threads * (1 + consumers);
-  static constexpr int rows = 64 * consumers;         // of a tile
-  static constexpr int columns = D == 64 ? 128 : 64;  // of a block
-  static constexpr int column_box_rows = 64;          // of tensor maps
-  static constexpr int stages = D == 64 ? 3 : 2;      // of X and Y
+  static constexpr int rows = 64 * consumers;                                             // of a tile
+  static constexpr int columns = hopper_backward_apart_columns(D);                        // of a block
+  static constexpr int row_box_rows = 64, column_box_rows = columns < 64 ? columns : 64;  // of tensor maps
+  static constexpr int stages = hopper_backward_apart_stages(D);                          // of X and Y
   // Buffers for A and B of a tile: they are loaded while the tile before is computed, and its results
-  // are staged there.
-  static constexpr int owned_stages = 2;
+  // are staged there. Beyond head size 128 there is room for one, which a tile gives back at its end.
+  static constexpr int owned_stages = splits_dkv ? 1 : 2;
   // Tiles that are known at once: from the one whose results are staged to those whose blocks are
   // being loaded, at least one block each.
   static constexpr int tiles = 8;
   static constexpr int producer_registers = 40, consumer_registers = 232;  // of 504 in all
-  // The bytes of 64 owned rows, and of their first 64 columns; those of `columns` rows of X, and of
-  // their first 64 columns.
-  static constexpr int owned_bytes = 64 * D * 2, owned_half_bytes = 64 * 128;
-  static constexpr int block_bytes = columns * D * 2, block_half_bytes = columns * 128;
+  // The bytes of 64 owned rows of A and of B, and of their first 64 columns; those of `columns` rows of X and
+  // of Y, and of their first 64 columns.
+  static constexpr int a_bytes = 64 * D * 2, b_bytes = 64 * value_size * 2, owned_half_bytes = 64 * 128;
+  static constexpr int x_bytes = columns * D * 2, y_bytes = columns * value_size * 2;
+  static constexpr int block_half_bytes = columns * 128;
+  static_assert(value_size <= D, "any gradient may be staged where A was");
 };
 
 // A tile of queries of a query head, or of keys of a key head.
@@ -70,9 +82,9 @@ enum OwnedBlockFlags : int {
 
 template <class Shape>
 struct alignas(1024) DeterministicStorage {
-  unsigned char a[Shape::owned_stages][Shape::consumers][Shape::owned_bytes];
-  unsigned char b[Shape::owned_stages][Shape::consumers][Shape::owned_bytes];
-  unsigned char x[Shape::stages][Shape::block_bytes], y[Shape::stages][Shape::block_bytes];
+  unsigned char a[Shape::owned_stages][Shape::consumers][Shape::a_bytes];
+  unsigned char b[Shape::owned_stages][Shape::consumers][Shape::b_bytes];
+  unsigned char x[Shape::stages][Shape::x_bytes], y[Shape::stages][Shape::y_bytes];
   LoadedLseDelta<Shape::columns> loaded;
   // For dk and dv: lse and delta of the block's queries. lse is in units of log2, and +inf where the
   // row has no gradient.

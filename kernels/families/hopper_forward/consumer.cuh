@@ -11,6 +11,7 @@
 #include "kernels/families/hopper_forward/epilogue.cuh"
 #include "kernels/families/hopper_forward/mainloop.cuh"
 #include "kernels/families/hopper_forward/shared_storage.cuh"
+#include "kernels/families/parts/hopper/column_groups.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -43,6 +44,10 @@ class ForwardConsumer {
         run_mainloop(shared_address(memory_.q[buffer][warpgroup_]), (tile.first >> warpgroup_ & 1) != 0);
       if (tile.begin + 64 * warpgroup_ < tile.end)
         epilogue(tile, tile.begin + 16 * warp, memory_.q[buffer][warpgroup_]);
+      if constexpr (Shape::q_stages == 1) {
+        __syncwarp();
+        return_q(buffer);
+      }
     }
   }
 
@@ -164,13 +169,16 @@ class ForwardConsumer {
     } else if (tiles) {
       stage_out_tile<T>(staged, mainloop_.out[0], update);
     } else {
-      write_out_rows<D>(staged + thread_index() / 32 % 4 * (Shape::q_bytes / 4), mainloop_.out[0],
-                        params_.call.out, tile.head, first_row, update);
+      write_out_rows<Shape::value_size>(staged + thread_index() / 32 % 4 * (Shape::q_bytes / 4),
+                                        mainloop_.out[0], params_.call.out, tile.head, first_row, update);
     }
     fence_view_async_shared();
     named_barrier_sync(2 + warpgroup_, warpgroup_threads);
     if (tiles && thread_index() % warpgroup_threads == 0)
-      tma_store(params_.out, row + distance, tile.head, shared_address(staged));
+      by_column_groups<Shape::value_size / 64>(params_.single_value_groups, [&](int n) {
+        tma_store(params_.out, row + distance, tile.head, shared_address(staged + n * Shape::q_half_bytes), 0,
+                  64 * n);
+      });
   }
 
   // Starts to load the rows that are merged with, beside the end of the softmax, to where Q was: no warp of
@@ -179,8 +187,10 @@ class ForwardConsumer {
     named_barrier_sync(2 + warpgroup_, warpgroup_threads);
     if (thread_index() % warpgroup_threads != 0) return;
     const std::uint32_t full = shared_address(&memory_.old_out_full[warpgroup_]);
-    arrive_and_expect_tx(full, Shape::q_bytes);
-    tma_load(shared_address(staged), params_.out, row, head, full);
+    arrive_and_expect_tx(full, 64 * Shape::value_size * 2);
+    by_column_groups<Shape::value_size / 64>(params_.single_value_groups, [&](int n) {
+      tma_load(shared_address(staged + n * Shape::q_half_bytes), params_.out, row, head, full, 0, 64 * n);
+    });
   }
 
   // Ping-pong: warpgroups issue their products one after the other, so that the softmax of one runs while the
@@ -195,13 +205,17 @@ class ForwardConsumer {
   }
 
   // The tile before had its Q, and then its out, in another buffer. Once TMA has read that, the producer may
-  // load the next Q into it; by then this tile's first product is running, so that the wait costs nothing.
+  // load the next Q into it; by then this tile's first product is running, so that the wait costs nothing. If
+  // there is one buffer, a tile gives it back at its end.
   __device__ __forceinline__ void release_q() {
-    if (tiles_ > 0 && lane() == 0) {
-      tma_store_wait();
-      arrive(shared_address(&memory_.q_empty[Tiles::stage(tiles_ - 1)]));
-    }
+    if constexpr (Shape::q_stages == 1) return;
+    if (tiles_ > 0) return_q(Tiles::stage(tiles_ - 1));
     __syncwarp();  // wgmma needs converged warps
+  }
+  __device__ __forceinline__ void return_q(int buffer) {
+    if (lane() != 0) return;
+    tma_store_wait();
+    arrive(shared_address(&memory_.q_empty[buffer]));
   }
 
   const ForwardParamsOf<changes>& params_;

@@ -96,11 +96,12 @@ __device__ __forceinline__ void merge_out_tile(unsigned char* tile, const float 
 
 // A warp writes eight rows of out, each from D staged floats, whose 8-byte chunk n lies at n ^
 // swizzle. When rows are merged, what they were is read before the first of some rows is written, so
-// that memory is waited for once for all of them.
+// that memory is waited for once for all of them. Columns beyond those of `into` are left out.
 template <class T, int D>
 __device__ __forceinline__ void write_staged_rows(const float2* staged, const DeviceView& into, int head,
                                                   int first, const RowUpdate& update, int half) {
-  constexpr int chunks = D / 64, together = 2 * chunks;  // chunks of a row for each lane; rows
+  constexpr int chunks = D / 64;                         // of a row for each lane
+  constexpr int together = chunks > 2 ? 2 : 2 * chunks;  // rows, as there are registers
   const int lane = thread_index() % 32;
   const bool aligned = pairs_aligned<T>(into);
   const auto as_it_is = [](typename Pair<T>::type two) { return two; };
@@ -120,7 +121,8 @@ __device__ __forceinline__ void write_staged_rows(const float2* staged, const De
       rows[n] = row_of<T>(into, head, first + 8 * half + begin + n) + 2 * lane;
 #pragma unroll
       for (int chunk = 0; chunk < chunks; ++chunk)
-        if (old_factor[n] != 0) old[n][chunk] = load_pair(rows[n] + 64 * chunk, aligned, as_it_is);
+        if (old_factor[n] != 0 && 2 * lane + 64 * chunk < into.width)
+          old[n][chunk] = load_pair(rows[n] + 64 * chunk, aligned, as_it_is);
     }
 #pragma unroll
     for (int n = 0; n < together; ++n) {
@@ -134,7 +136,7 @@ __device__ __forceinline__ void write_staged_rows(const float2* staged, const De
           x.x = fmaf(held.x, old_factor[n], x.x);
           x.y = fmaf(held.y, old_factor[n], x.y);
         }
-        store_pair(rows[n] + 64 * chunk, x, aligned);
+        if (2 * lane + 64 * chunk < into.width) store_pair(rows[n] + 64 * chunk, x, aligned);
       }
     }
   }

@@ -1,6 +1,7 @@
 // The forward kernels for Hopper: persistent, tiles of 64 rows for each warpgroup, operands by TMA
 // (docs/08-hopper.md).
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "kernels/families/compiled_head_sizes.hpp"
@@ -14,7 +15,7 @@
 namespace cplab::kernels::cuda {
 
 std::string hopper_forward_name(DType dtype, int head_size, int warpgroups) {
-  const std::string name = "attend hopper" + of_sizes(dtype, head_size);
+  const std::string name = "attend hopper" + of_sizes(dtype, hopper_forward_sizes(head_size));
   if (warpgroups == hopper_forward_warpgroups(head_size)) return name;
   return name + ", " + std::to_string(64 * warpgroups) + " rows";
 }
@@ -37,17 +38,22 @@ class HopperForward final : public AttendFamily {
   std::vector<AttendVariant> variants(const KernelBuild& build) const override {
     std::vector<AttendVariant> all;
     if (!build.hopper) return all;
+    std::vector<int> sizes(std::begin(hopper_head_sizes), std::end(hopper_head_sizes));
+    sizes.insert(sizes.end(), std::begin(hopper_wide_head_sizes), std::end(hopper_wide_head_sizes));
     for (const DType dtype : {DType::bf16, DType::fp16})
-      for (const int D : hopper_head_sizes)
-        for (int warpgroups = hopper_forward_warpgroups(D); warpgroups > 0; --warpgroups)
+      for (const int D : sizes)
+        for (int warpgroups = hopper_forward_warpgroups(D); warpgroups >= hopper_forward_least_warpgroups(D);
+             --warpgroups)
           all.push_back({.name = hopper_forward_name(dtype, D, warpgroups),
                          .family = this,
                          .rank = Rank::architecture,
                          .dtype = dtype,
                          .head_size = D,
+                         .value_size = hopper_forward_value_size(D),
                          .sm_major = 9,
                          .tile_rows = 64 * warpgroups,
-                         .counts_tiles = true});
+                         .counts_tiles = true,
+                         .pads = true});
     return all;
   }
 
@@ -58,7 +64,7 @@ class HopperForward final : public AttendFamily {
     entry.features = features_of_hopper();
     entry.threads = 128 * (1 + warpgroups);
     entry.tile_rows = rows;
-    entry.tile_columns = 128;
+    entry.tile_columns = hopper_forward_keys(variant.head_size);
     entry.stages = hopper_forward_stages(variant.head_size, warpgroups);
     if (!hopper_forward_goes_out_of_turn(variant.head_size, warpgroups)) return {entry};
     KernelEntry other = entry;
@@ -68,7 +74,7 @@ class HopperForward final : public AttendFamily {
   }
 
   Unmet unmet(const AttendVariant& variant, const Attend& call) const override {
-    return hopper::unmet_forward_hopper(call, variant.dtype, variant.head_size);
+    return hopper::unmet_forward_hopper(call, variant.dtype, variant.sizes());
   }
 
   ChosenForward tiles(const AttendVariant& variant, const Attend& call,
@@ -121,8 +127,8 @@ class HopperForward final : public AttendFamily {
   double flop_us(const AttendVariant& variant, const Rates& rates) const override {
     const HeadSizes sizes = variant.sizes();
     return under_load *
-           at_head_size((sizes.key + sizes.value) / 2.0, rates[Rate::hopper_forward_d64_rows128_us],
-                        rates[Rate::hopper_forward_d128_rows128_us]) /
+           (variant.head_size == 64 ? rates[Rate::hopper_forward_d64_rows128_us]
+                                    : beyond_128(sizes) * rates[Rate::hopper_forward_d128_rows128_us]) /
            (128 * 128) / forward_flops(sizes);
   }
 
@@ -137,9 +143,14 @@ class HopperForward final : public AttendFamily {
       costs.of_rows = {rates[Rate::hopper_forward_d64_rows64_us], rates[Rate::hopper_forward_d64_rows128_us],
                        rates[Rate::hopper_forward_d64_rows192_us]};
     else
-      costs.of_rows = {rates[Rate::hopper_forward_d128_rows64_us],
-                       rates[Rate::hopper_forward_d128_rows128_us], 0};
+      costs.of_rows = {beyond_128(variant.sizes()) * rates[Rate::hopper_forward_d128_rows64_us],
+                       beyond_128(variant.sizes()) * rates[Rate::hopper_forward_d128_rows128_us], 0};
     return costs;
+  }
+
+  // What was not measured beyond head size 128: by products, from those at 128.
+  static double beyond_128(const HeadSizes& sizes) {
+    return forward_flops(sizes) / forward_flops({128, 128});
   }
 
   // By how much a tile takes longer while two thread blocks share a multiprocessor.

@@ -7,29 +7,11 @@
 
 #include "kernels/families/fits.hpp"
 #include "kernels/families/hopper_forward/kernel.cuh"
+#include "kernels/families/hopper_forward/params.cuh"
 #include "kernels/families/parts/hopper/kernels.hpp"
-#include "kernels/families/parts/hopper/tensor_map.cuh"
 #include "kernels/families/parts/launch.cuh"
 
 namespace cplab::kernels::cuda::hopper {
-
-// All but the tile counter and the call itself, which has pointers only when it is launched.
-template <class Shape>
-void set_forward_params(ForwardParams& params, const AttendParams& call) {
-  params.q = tensor_map(call.q, 64);
-  params.k = tensor_map(call.k, Shape::keys);
-  params.v = tensor_map(call.v, Shape::keys);
-  params.out_write = out_write(call);
-  if (params.out_write != OutWrite::row_by_row) params.out = tensor_map(call.out, 64);
-  params.scale_log2 = scale_log2(call.scale);
-  params.rescale_threshold_log2 = rescale_threshold_log2(call);
-  params.scheduler = TileScheduler(
-      call.work.count, call.q.heads,
-      heads_per_group(call.q.heads, call.k.heads, call.k, call.work.rows_together, call.work.alike),
-      call.q.heads / call.k.heads);
-  params.blocks =
-      std::min(Shape::blocks_together * std::max(call.multiprocessors, 1), params.scheduler.tiles);
-}
 
 template <class T, int D, int W, bool ping_pong = ForwardShape<D, W>::ping_pong>
 Launch bind_forward(const AttendParams& call) {
@@ -37,7 +19,10 @@ Launch bind_forward(const AttendParams& call) {
   if constexpr (ping_pong && hopper_forward_goes_out_of_turn(D, W))
     if (call.work.out_of_turn) return bind_forward<T, D, W, false>(call);
   const auto params = std::make_shared<ForwardParams>();
-  set_forward_params<Shape>(*params, call);
+  *params = forward_params<D, W>(
+      call, heads_per_group(call.q.heads, call.k.heads, call.k, call.work.rows_together, call.work.alike));
+  params->blocks =
+      std::min(Shape::blocks_together * std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     params->counter = params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
@@ -80,7 +65,7 @@ AttendKernel forward_kernel() {
 template <class T, int D, int most>
 void add_forward_kernels(std::vector<AttendKernel>& kernels) {
   kernels.push_back(forward_kernel<T, D, most>());
-  if constexpr (most > 1) add_forward_kernels<T, D, most - 1>(kernels);
+  if constexpr (most > hopper_forward_least_warpgroups(D)) add_forward_kernels<T, D, most - 1>(kernels);
 }
 
 // instance.cu.in instantiates this.

@@ -33,7 +33,7 @@ class ForwardMainloop {
   using Shape = ForwardShape<D, W>;
   using KPlace = PipelinePlace<Shape::k_stages>;
   using VPlace = PipelinePlace<Shape::v_stages>;
-  static constexpr int n_tiles = Shape::keys / 8;
+  static constexpr int n_tiles = Shape::keys / 8, E = Shape::value_size;
   __device__ __forceinline__ ForwardMainloop(ForwardStorage<D, W>& memory, int warpgroup,
                                              const ForwardParamsOf<changes>& params)
       : memory_(memory),
@@ -42,7 +42,7 @@ class ForwardMainloop {
         rescale_threshold_log2_(params.rescale_threshold_log2),
         changed_(params) {}
 
-  float out[1][D / 8][4];
+  float out[1][E / 8][4];
   SoftmaxState softmax;
 
   // Both are about the block whose BlockInfo was read last: whether it is the last of its tile, and
@@ -134,7 +134,7 @@ class ForwardMainloop {
     warpgroup_arrive();
 #pragma unroll
     for (int step = 0; step < Shape::keys / 16; ++step)
-      Wgmma<T, D>::multiply_rs(out[0], p_[step], values.mn_major(step), 1);
+      Wgmma<T, E>::multiply_rs(out[0], p_[step], values.mn_major(step), 1);
   }
 
   // After P V is complete: the producer may overwrite V.
@@ -164,7 +164,7 @@ class ForwardMainloop {
   __device__ __forceinline__ void rescale_out() {
     if (!rescales_) return;
 #pragma unroll
-    for (int d = 0; d < D / 8; ++d)
+    for (int d = 0; d < E / 8; ++d)
 #pragma unroll
       for (int e = 0; e < 4; ++e) out[0][d][e] *= rescale_[e / 2];
   }
@@ -278,7 +278,7 @@ class ForwardMainloop {
     constexpr int chunks = Shape::k_half_bytes / Shape::keys / 16;  // of 16 bytes in a row of 64 columns
     const int count = (Shape::keys - valid_keys_) * chunks;
 #pragma unroll 1
-    for (int half = 0; half < D / 64; ++half)
+    for (int half = 0; half < E / 64; ++half)
 #pragma unroll 1
       for (int n = thread_index() % warpgroup_threads; n < count; n += warpgroup_threads)
         *reinterpret_cast<uint4*>(memory_.v[stage] + half * Shape::k_half_bytes + valid_keys_ * 128 +

@@ -1,15 +1,16 @@
 // The producer of the forward kernel: one thread that walks the tiles of its thread block and loads Q, K and
-// V. Q has two buffers, K and V as many stages as ForwardShape says; K is loaded one block ahead of V, across
-// tiles too where they are long. A short tile's last V is loaded before anything is found out about the next
-// tile: each such question to memory takes half a microsecond, and in a tile of one or two blocks that V is
-// due soon. After a long tile the next one's Q and K, which must not wait until there is room for V, come
-// first. Only the producer walks the segments: with every K it publishes the block's bounds and which
-// warpgroups have a live pair in the next block.
+// V. Q has two buffers (beyond head size 128 one), K and V as many stages as ForwardShape says; K is loaded
+// one block ahead of V, across tiles too where they are long. A short tile's last V is loaded before anything
+// is found out about the next tile: each such question to memory takes half a microsecond, and in a tile of
+// one or two blocks that V is due soon. After a long tile the next one's Q and K, which must not wait until
+// there is room for V, come first. Only the producer walks the segments: with every K it publishes the
+// block's bounds and which warpgroups have a live pair in the next block.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/families/hopper_forward/shared_storage.cuh"
+#include "kernels/families/parts/hopper/column_groups.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -46,7 +47,7 @@ class ForwardProducer {
         prefetch_line(params_.call.work.segments + tile_.first);
       else
         load_pending_v();  // first, because the tile after this one may have to wait
-      load_q();
+      if constexpr (Shape::q_stages > 1) load_q();
       int blocks = 0;
       Block block = first_block();
       const TileState state = block.live() ? TileState::live : TileState::without_keys;
@@ -55,6 +56,7 @@ class ForwardProducer {
       else
         ask_for_tile();
       flags_ = flags_of(block);
+      if constexpr (Shape::q_stages == 1) load_q();
       publish_tile(state);
       while (block.live()) {
         publish_block(block);
@@ -67,7 +69,8 @@ class ForwardProducer {
         v_pending_ = true;
         if (block.live()) load_k(block);
       }
-      if (blocks <= short_tile_blocks) load_pending_v();
+      // The only Q is free when the tile is done, which needs that V.
+      if (Shape::q_stages == 1 || blocks <= short_tile_blocks) load_pending_v();
       receive_tile();
       if (tile_index_ >= params_.scheduler.tiles) break;
       begin_tile();
@@ -94,6 +97,15 @@ class ForwardProducer {
       return next_block_downward<Shape::keys, Owner::queries>(block, 1, tile_, segments);
     else
       return next_block<Owner::queries, Shape::keys>(block, 1, tile_, segments);
+  }
+
+  // All columns of a tile, 64 of which are group_bytes.
+  template <int group_bytes, int columns = D>
+  static __device__ __forceinline__ void load_columns(std::uint32_t into, const CUtensorMap& map, int row,
+                                                      int head, std::uint32_t full, bool single_groups) {
+    by_column_groups<columns / 64>(single_groups, [&](int n) {
+      tma_load(into + static_cast<std::uint32_t>(n * group_bytes), map, row, head, full, 0, 64 * n);
+    });
   }
 
   // Asks for the tile after this one; receive_tile() waits for the answer. Every thread block fetches until
@@ -128,7 +140,8 @@ class ForwardProducer {
     std::uint32_t into = shared_address(memory_.q[buffer][0]);
 #pragma unroll 1
     for (int row = tile_.begin; row < tile_.end; row += 64, into += Shape::q_bytes)
-      tma_load(into, params_.q, row, head_, shared_address(&memory_.q_full[buffer]));
+      load_columns<Shape::q_half_bytes>(into, params_.q, row, head_, shared_address(&memory_.q_full[buffer]),
+                                        params_.single_key_groups);
   }
 
   __device__ __forceinline__ void publish_tile(TileState state) {
@@ -160,8 +173,8 @@ class ForwardProducer {
   __device__ __forceinline__ void load_k(const Block& block) {
     const int stage = KPlace::stage(k_);
     wait(shared_address(&memory_.k_empty[stage]), KPlace::parity(k_) ^ 1);
-    tma_load(shared_address(memory_.k[stage]), params_.k, block.begin, kv_head_,
-             shared_address(&memory_.k_full[stage]));
+    load_columns<Shape::k_half_bytes>(shared_address(memory_.k[stage]), params_.k, block.begin, kv_head_,
+                                      shared_address(&memory_.k_full[stage]), params_.single_key_groups);
   }
 
   // Publishes what consumers need to know of `block`, and moves on to the tile's next block.
@@ -189,9 +202,11 @@ class ForwardProducer {
     const int stage = VPlace::stage(v_);
     const std::uint32_t full = shared_address(&memory_.v_full[stage]);
     wait(shared_address(&memory_.v_empty[stage]), VPlace::parity(v_) ^ 1);
-    arrive_and_expect_tx(full, Shape::k_bytes);
+    arrive_and_expect_tx(full, Shape::v_bytes);
     const Block& block = memory_.bounds[KPlace::stage(KPlace::before(k_))];
-    tma_load(shared_address(memory_.v[stage]), params_.v, block.begin, block.head, full);
+    load_columns<Shape::k_half_bytes, Shape::value_size>(shared_address(memory_.v[stage]), params_.v,
+                                                         block.begin, block.head, full,
+                                                         params_.single_value_groups);
     v_ = VPlace::after(v_);
   }
 

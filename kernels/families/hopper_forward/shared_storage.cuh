@@ -31,6 +31,7 @@ struct ForwardParams {
   std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
   int blocks = 1;                   // of the persistent grid
   OutWrite out_write = OutWrite::row_by_row;
+  bool single_key_groups = false, single_value_groups = false;  // of the maps of q and k; of v and out
   float scale_log2 = 0;
   float rescale_threshold_log2 = 0;
 };
@@ -64,7 +65,8 @@ struct ForwardShape {
   static constexpr int consumers = W;
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int rows = 64 * consumers;
-  static constexpr int keys = 128;
+  static constexpr int value_size = hopper_forward_value_size(D);
+  static constexpr int keys = hopper_forward_keys(D);
   // Blocks of K, and of V, that shared memory holds. At head size 128 there is room for one more K
   // beside two whole blocks.
   static constexpr int v_stages = hopper_forward_stages(D, W);
@@ -82,7 +84,7 @@ struct ForwardShape {
   // reports the next write of BlockInfo as a hazard; so all lanes arrive.
   static constexpr auto lanes_release_k =
       static_cast<int>(D == 64 ? measured("lanes_release_k_64") : measured("lanes_release_k_128"));
-  static constexpr int q_stages = 2;  // buffers of Q
+  static constexpr int q_stages = hopper_forward_q_stages(D);
   // setmaxnreg: a thread has 65536 / threads registers at launch, rounded down to 8. What the producer gives
   // up the consumers get. A single consumer warpgroup has enough from the start where its thread block has
   // the multiprocessor for itself; two such blocks have 128 registers a thread, 40 + 216 for both warpgroups.
@@ -91,7 +93,9 @@ struct ForwardShape {
   static constexpr int producer_registers = consumers == 3 ? 32 : 40;
   static constexpr int consumer_registers = consumers == 3 ? 160 : consumers == 2 ? 232 : 216;
   static constexpr int q_half_bytes = 64 * 128, k_half_bytes = keys * 128;  // bytes of 64 columns
-  static constexpr int q_bytes = 64 * D * 2, k_bytes = keys * D * 2;
+  static constexpr int q_bytes = 64 * D * 2, k_bytes = keys * D * 2, v_bytes = keys * value_size * 2;
+  static_assert(k_half_bytes % 1024 == 0, "a column group begins with a swizzle period");
+  static_assert(value_size <= D, "out is staged where Q was");
 };
 
 enum class TileState : std::int16_t { live, without_keys, none };
@@ -118,7 +122,7 @@ struct alignas(1024) ForwardStorage {
   using Shape = ForwardShape<D, W>;
   unsigned char q[Shape::q_stages][Shape::consumers][Shape::q_bytes];
   unsigned char k[Shape::k_stages][Shape::k_bytes];
-  unsigned char v[Shape::v_stages][Shape::k_bytes];
+  unsigned char v[Shape::v_stages][Shape::v_bytes];
   QueryTile tile[Shape::q_stages];
   int out_distance[Shape::q_stages];  // row r of the tile is physical row r + distance of out
   Block bounds[Shape::k_stages];

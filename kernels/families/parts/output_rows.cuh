@@ -90,13 +90,16 @@ struct RowUpdate {
   float old_factor = 0;
 };
 
-// Row g or g + 8 of a 16-row accumulator to `row`, the row's first element in memory.
+// Row g or g + 8 of a 16-row accumulator to `row`, the row's first element in memory; columns from `width`, a
+// multiple of 8, on are left out.
 template <class T, int n_tiles>
 __device__ __forceinline__ void write_row(const float (&acc)[n_tiles][4], int half, T* row,
-                                          const RowUpdate& update, bool aligned, int lane) {
+                                          const RowUpdate& update, bool aligned, int lane,
+                                          int width = 8 * n_tiles) {
   T* const mine = row + 2 * (lane & 3);
 #pragma unroll
   for (int n = 0; n < n_tiles; ++n) {
+    if (8 * n >= width) break;
     float2 x = {0, 0};
     if (update.factor != 0) x = {acc[n][2 * half] * update.factor, acc[n][2 * half + 1] * update.factor};
     if (update.old_factor != 0) {
@@ -111,7 +114,7 @@ __device__ __forceinline__ void write_row(const float (&acc)[n_tiles][4], int ha
 template <class T, int m_tiles, int n_tiles>
 __device__ __forceinline__ void write_rows_as(const Accumulators<m_tiles, n_tiles>& acc,
                                               const DeviceView& into, int head, int first,
-                                              const RowUpdate (&updates)[m_tiles][2], int lane) {
+                                              const RowUpdate (&updates)[m_tiles][2], int lane, int width) {
   const bool aligned = pairs_aligned<T>(into);
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m)
@@ -119,19 +122,20 @@ __device__ __forceinline__ void write_rows_as(const Accumulators<m_tiles, n_tile
     for (int half = 0; half < 2; ++half)
       if (updates[m][half].write) {
         T* const row = row_of<T>(into, head, first + 16 * m + 8 * half + lane / 4);
-        write_row(acc[m], half, row, updates[m][half], aligned, lane);
+        write_row(acc[m], half, row, updates[m][half], aligned, lane, width);
       }
 }
 
-// The accumulators of a warp whose first row is compact row `first` of the view.
+// The accumulators of a warp whose first row is compact row `first` of the view, without columns from `width`
+// on.
 template <int m_tiles, int n_tiles>
 __device__ __forceinline__ void write_rows(const Accumulators<m_tiles, n_tiles>& acc, const DeviceView& into,
                                            int head, int first, const RowUpdate (&updates)[m_tiles][2],
-                                           int lane) {
+                                           int lane, int width = 8 * n_tiles) {
   switch (into.dtype) {
-    case DType::fp32: write_rows_as<float>(acc, into, head, first, updates, lane); break;
-    case DType::bf16: write_rows_as<__nv_bfloat16>(acc, into, head, first, updates, lane); break;
-    case DType::fp16: write_rows_as<__half>(acc, into, head, first, updates, lane); break;
+    case DType::fp32: write_rows_as<float>(acc, into, head, first, updates, lane, width); break;
+    case DType::bf16: write_rows_as<__nv_bfloat16>(acc, into, head, first, updates, lane, width); break;
+    case DType::fp16: write_rows_as<__half>(acc, into, head, first, updates, lane, width); break;
     case DType::fp64: break;  // fits.cpp lets no such call come here
   }
 }

@@ -7,4 +7,5 @@ struct CUtensorMap {
   cplab::kernels::cuda::DeviceView view;
   int rows = 0;     // of a tile
   int columns = 0;  // likewise; 0: all
+  bool single_groups = false;  // tiles of one group of 128 bytes of columns, which may begin at any of them
 };

@@ -19,7 +19,11 @@ Launch bind_changed_forward(const MaskedParams& call) {
   using Shape = hopper::ForwardShape<D, W>;
   if (call.tile.work.count == 0 || call.tile.q.heads == 0) return [](CUstream_st*) {};
   const auto params = std::make_shared<hopper::ChangedForwardParams>();
-  hopper::set_forward_params<Shape>(*params, call.tile);
+  const AttendParams& tile = call.tile;
+  static_cast<hopper::ForwardParams&>(*params) = hopper::forward_params<D, W>(
+      tile, heads_per_group(tile.q.heads, tile.k.heads, tile.k, tile.work.rows_together, tile.work.alike));
+  params->blocks =
+      std::min(Shape::blocks_together * std::max(tile.multiprocessors, 1), params->scheduler.tiles);
   params->scale_log2 = call.scores.scale_log2;
   return [params, &call](CUstream_st* stream) {
     params->call = call.tile;

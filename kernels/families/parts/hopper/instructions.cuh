@@ -165,24 +165,24 @@ __device__ __forceinline__ void prefetch_line(const void* pointer) {
 
 // Starts the copy of the tile that begins at (row, head), from column group `group` on, of a map made by
 // tensor_map() or accumulator_map(); its bytes are counted at `barrier`. What lies beyond the tensor becomes
-// zero.
+// zero. `column`: the first one, of a map of single groups (by_column_groups()).
 __device__ __forceinline__ void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int head,
-                                         std::uint32_t barrier, int group = 0) {
+                                         std::uint32_t barrier, int group = 0, int column = 0) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, "
       "%5}], "
       "[%6];" ::"r"(into),
-      "l"(&map), "r"(0), "r"(row), "r"(group), "r"(head), "r"(barrier)
+      "l"(&map), "r"(column), "r"(row), "r"(group), "r"(head), "r"(barrier)
       : "memory");
 }
 
 // Starts the same copy with evict first.
 __device__ __forceinline__ void tma_load_once(std::uint32_t into, const CUtensorMap& map, int row, int head,
-                                              std::uint32_t barrier, int group = 0) {
+                                              std::uint32_t barrier, int group = 0, int column = 0) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
       "[%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(into),
-      "l"(&map), "r"(0), "r"(row), "r"(group), "r"(head), "r"(barrier), "l"(evict_first)
+      "l"(&map), "r"(column), "r"(row), "r"(group), "r"(head), "r"(barrier), "l"(evict_first)
       : "memory");
 }
 
@@ -200,20 +200,20 @@ __device__ __forceinline__ void tma_load_heads(std::uint32_t into, const CUtenso
 // tma_store_wait() waits until shared memory has been read, for the stores and reductions that the calling
 // thread started.
 __device__ __forceinline__ void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t from,
-                                          int group = 0) {
+                                          int group = 0, int column = 0) {
   asm volatile(
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];\n"
       "cp.async.bulk.commit_group;" ::"l"(&map),
-      "r"(0), "r"(row), "r"(group), "r"(head), "r"(from)
+      "r"(column), "r"(row), "r"(group), "r"(head), "r"(from)
       : "memory");
 }
-__device__ __forceinline__ void tma_store_once(const CUtensorMap& map, int row, int head,
-                                               std::uint32_t from) {
+__device__ __forceinline__ void tma_store_once(const CUtensorMap& map, int row, int head, std::uint32_t from,
+                                               int column = 0) {
   asm volatile(
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group.L2::cache_hint "
       "[%0, {%1, %2, %3, %4}], [%5], %6;\n"
       "cp.async.bulk.commit_group;" ::"l"(&map),
-      "r"(0), "r"(row), "r"(0), "r"(head), "r"(from), "l"(evict_first)
+      "r"(column), "r"(row), "r"(0), "r"(head), "r"(from), "l"(evict_first)
       : "memory");
 }
 __device__ __forceinline__ void tma_store_wait() {
@@ -242,12 +242,12 @@ __device__ __forceinline__ void cp_async_wait_group() {
 // without what lies beyond the tensor. Each element is added atomically, with evict last, because
 // others will add to the same.
 __device__ __forceinline__ void tma_reduce_add(const CUtensorMap& map, int row, int group, int head,
-                                               std::uint32_t from) {
+                                               std::uint32_t from, int column = 0) {
   asm volatile(
       "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group.L2::cache_hint "
       "[%0, {%1, %2, %3, %4}], [%5], %6;\n"
       "cp.async.bulk.commit_group;" ::"l"(&map),
-      "r"(0), "r"(row), "r"(group), "r"(head), "r"(from), "l"(evict_last)
+      "r"(column), "r"(row), "r"(group), "r"(head), "r"(from), "l"(evict_last)
       : "memory");
 }
 

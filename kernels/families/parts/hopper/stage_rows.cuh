@@ -60,7 +60,7 @@ __device__ __forceinline__ void store_rounded_16_rows(unsigned char* tile, const
 #pragma unroll
   for (int n = 0; n < 4; ++n) {
     const int row = 4 * n + lane / 8;
-    if (first + row < stop)
+    if (first + row < stop && 8 * chunk < into.width)
       store_once(to + row * into.row_stride,
                  *reinterpret_cast<const uint4*>(tile + row * 128 + ((chunk ^ row) % 8 << 4)));
   }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/families/parts/cuda_error.hpp"
+#include "kernels/tiles/row_space.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -36,22 +37,25 @@ void require_encoded(CUresult result) {
     throw std::runtime_error("cuTensorMapEncodeTiled: error " + std::to_string(static_cast<int>(result)));
 }
 
-// A map whose box has `rows` rows and `columns` columns, in groups of columns of 128 bytes.
+// A map whose box has `rows` rows and `columns` columns, in groups of columns of 128 bytes; or one group of
+// them, where the view ends within a group.
 CUtensorMap make_map(const DeviceView& view, CUtensorMapDataType type, int rows, std::int64_t columns) {
   CUtensorMap map{};
   if (view.rows == 0 || view.heads == 0) return map;
   const auto bytes = static_cast<std::int64_t>(bytes_of(view.dtype));
   const std::int64_t group = group_bytes / bytes;
   const auto width = static_cast<std::int64_t>(view.width);
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(group), static_cast<cuuint64_t>(view.rows),
-                              static_cast<cuuint64_t>(width / group), static_cast<cuuint64_t>(view.heads)};
+  const bool single = has_single_groups(view);
+  const cuuint64_t sizes[] = {
+      static_cast<cuuint64_t>(single ? width : group), static_cast<cuuint64_t>(view.rows),
+      static_cast<cuuint64_t>(single ? 1 : width / group), static_cast<cuuint64_t>(view.heads)};
   // With a single row or head the stride is never used, but must be legal.
   const std::int64_t row_bytes = bytes * (view.rows > 1 ? view.row_stride : width);
   const std::int64_t head_bytes = bytes * (view.heads > 1 ? view.head_stride : width);
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(row_bytes), group_bytes,
                                 static_cast<cuuint64_t>(head_bytes)};
   const cuuint32_t box[] = {static_cast<cuuint32_t>(group), static_cast<cuuint32_t>(rows),
-                            static_cast<cuuint32_t>(columns / group), 1};
+                            static_cast<cuuint32_t>(single ? 1 : columns / group), 1};
   const cuuint32_t steps[] = {1, 1, 1, 1};
   require_encoded(encode_function()(&map, type, 4, view.data, sizes, strides, box, steps,
                                     CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
@@ -72,7 +76,11 @@ CUtensorMapDataType type_of(DType dtype) {
 }  // namespace
 
 CUtensorMap tensor_map(const DeviceView& view, int rows) {
-  return make_map(view, type_of(view.dtype), rows, view.width);
+  return padded_map(view, rows, view.width);
+}
+
+CUtensorMap padded_map(const DeviceView& view, int rows, int columns) {
+  return make_map(view, type_of(view.dtype), rows, columns);
 }
 
 CUtensorMap group_map(const DeviceView& view, int rows) {

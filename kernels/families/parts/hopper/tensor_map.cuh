@@ -12,6 +12,10 @@ namespace cplab::kernels::cuda::hopper {
 // group][row][128 bytes] with the 128-byte swizzle. A map of a view without rows is never used. Throws
 // std::runtime_error if the driver refuses.
 CUtensorMap tensor_map(const DeviceView& view, int rows);
+// Makes one for tiles of `columns` columns, which may be more than the view has: what is beyond is zero where
+// a tile is loaded, and is not stored. Where has_single_groups() (row_space.hpp) its tiles are copied group
+// by group (column_groups.cuh); so are those of the maps below.
+CUtensorMap padded_map(const DeviceView& view, int rows, int columns);
 
 // Makes a map for tiles of `rows` rows and one column group, 128 bytes wide.
 CUtensorMap group_map(const DeviceView& view, int rows);

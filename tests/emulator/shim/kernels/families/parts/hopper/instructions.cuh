@@ -85,17 +85,24 @@ inline void prefetch_line(const void*) {}
 
 // Visits every element of a tile: its place in memory (null outside the tensor) and in shared memory, laid
 // out as the real ones: [column group][row][128 bytes], 128-byte swizzle.
+struct TileAt {
+  int row, group, head, column;
+};
 template <class Visit>
-void for_each_element(const CUtensorMap& map, int row, int group, int head, std::uint32_t tile, Visit visit) {
+void for_each_element(const CUtensorMap& map, const TileAt& at, std::uint32_t tile, Visit visit) {
+  const auto [row, group, head, first_column] = at;
+  if (map.single_groups ? group != 0 : first_column != 0)
+    throw std::runtime_error("a tile begins at a column group or at a column, as its map does");
   const DeviceView& view = map.view;
   const int bytes = static_cast<int>(bytes_of(view.dtype)), in_group = 128 / bytes;
   unsigned char* const shared = emulator::machine().shared();
   for (int column = 0; column < (map.columns != 0 ? map.columns : view.width); ++column)
     for (int r = 0; r < map.rows; ++r) {
       unsigned char* element = nullptr;
-      if (row + r >= 0 && row + r < view.rows)
+      const int place = group * in_group + first_column + column;
+      if (row + r >= 0 && row + r < view.rows && place < view.width)
         element = static_cast<unsigned char*>(view.data) +
-                  ((row + r) * view.row_stride + head * view.head_stride + group * in_group + column) * bytes;
+                  ((row + r) * view.row_stride + head * view.head_stride + place) * bytes;
       const auto byte = static_cast<std::uint32_t>(column / in_group * map.rows * 128 + r * 128 +
                                                    column % in_group * bytes) +
                         tile;
@@ -105,20 +112,21 @@ void for_each_element(const CUtensorMap& map, int row, int group, int head, std:
 
 // Zero outside the tensor.
 inline void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int head, std::uint32_t barrier,
-                     int group = 0) {
+                     int group = 0, int column = 0) {
   const std::size_t bytes = bytes_of(map.view.dtype);
   const int columns = map.columns != 0 ? map.columns : map.view.width;
   emulator::machine().copy(barrier, map.rows * columns * static_cast<int>(bytes), [=] {
-    for_each_element(map, row, group, head, into, [=](const unsigned char* element, unsigned char* shared) {
-      const std::uint32_t zero = 0;
-      std::memcpy(shared, element != nullptr ? static_cast<const void*>(element) : &zero, bytes);
-    });
+    for_each_element(
+        map, {row, group, head, column}, into, [=](const unsigned char* element, unsigned char* shared) {
+          const std::uint32_t zero = 0;
+          std::memcpy(shared, element != nullptr ? static_cast<const void*>(element) : &zero, bytes);
+        });
   });
 }
 
 inline void tma_load_once(std::uint32_t into, const CUtensorMap& map, int row, int head,
-                          std::uint32_t barrier, int group = 0) {
-  tma_load(into, map, row, head, barrier, group);
+                          std::uint32_t barrier, int group = 0, int column = 0) {
+  tma_load(into, map, row, head, barrier, group, column);
 }
 
 // Four heads of each row, zero outside the tensor.
@@ -142,10 +150,9 @@ inline void tma_load_heads(std::uint32_t into, const CUtensorMap& map, int row, 
 
 // Reads a tile of Elements; what it returns gives write(element in memory, value) those inside the tensor.
 template <class Element, class Write>
-std::function<void()> read_tile(const CUtensorMap& map, int row, int group, int head, std::uint32_t from,
-                                Write write) {
+std::function<void()> read_tile(const CUtensorMap& map, const TileAt& at, std::uint32_t from, Write write) {
   std::vector<std::pair<unsigned char*, Element>> tile;
-  for_each_element(map, row, group, head, from, [&](unsigned char* element, const unsigned char* shared) {
+  for_each_element(map, at, from, [&](unsigned char* element, const unsigned char* shared) {
     if (element == nullptr) return;
     tile.push_back({element, {}});
     std::memcpy(&tile.back().second, shared, sizeof(Element));
@@ -155,23 +162,26 @@ std::function<void()> read_tile(const CUtensorMap& map, int row, int group, int 
   };
 }
 
-inline void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t from, int group = 0) {
+inline void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t from, int group = 0,
+                      int column = 0) {
+  const TileAt at{row, group, head, column};
   const auto write = [](unsigned char* element, const auto& value) {
     std::memcpy(element, &value, sizeof(value));
   };
   emulator::machine().store([=] {
-    return bytes_of(map.view.dtype) == 2 ? read_tile<std::uint16_t>(map, row, group, head, from, write)
-                                         : read_tile<float>(map, row, group, head, from, write);
+    return bytes_of(map.view.dtype) == 2 ? read_tile<std::uint16_t>(map, at, from, write)
+                                         : read_tile<float>(map, at, from, write);
   });
 }
 
-inline void tma_store_once(const CUtensorMap& map, int row, int head, std::uint32_t from) {
-  tma_store(map, row, head, from);
+inline void tma_store_once(const CUtensorMap& map, int row, int head, std::uint32_t from, int column = 0) {
+  tma_store(map, row, head, from, 0, column);
 }
 
-inline void tma_reduce_add(const CUtensorMap& map, int row, int group, int head, std::uint32_t from) {
+inline void tma_reduce_add(const CUtensorMap& map, int row, int group, int head, std::uint32_t from,
+                           int column = 0) {
   emulator::machine().store([=] {
-    return read_tile<float>(map, row, group, head, from, [](unsigned char* element, float value) {
+    return read_tile<float>(map, {row, group, head, column}, from, [](unsigned char* element, float value) {
       float sum = 0;
       std::memcpy(&sum, element, sizeof(sum));
       sum += value;
