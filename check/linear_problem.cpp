@@ -100,8 +100,6 @@ const char* wrong_linear_problem(const Scenario& scenario) {
   if (p.kv_heads != p.heads) return "linear attention has a key head for every query head";
   if (p.slopes.size() != (p.transition == Transition::decay ? static_cast<std::size_t>(p.heads) : 0))
     return "there is not one slope for every head, or slopes beside other transitions";
-  if (scenario.placement != "contiguous" && scenario.placement != "stream")
-    return "linear attention needs a placement of consecutive tokens: contiguous or stream";
   return nullptr;
 }
 

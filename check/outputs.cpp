@@ -160,6 +160,20 @@ bool is_linear_output(const Problem& p, std::string_view name) {
   });
 }
 
+namespace {
+
+// What other ranks computed enters this one: its operations read it as that operand. Where ranks hold whole
+// sequences nothing does.
+bool takes_states(const RankPlan& plan, std::string_view name) {
+  if (name != "carry" && name != "dcarry") return false;
+  const Operand operand = name == "carry" ? Operand::carry : Operand::dcarry;
+  return std::ranges::any_of(plan.operations, [&](const Operation& op) {
+    return is_linear(op.kind) && plan.find(op, operand) != nullptr;
+  });
+}
+
+}  // namespace
+
 // ---- texts --------------------------------------------------------------------------------------
 
 std::string Contents::tokens_of(std::uint32_t set) const {
@@ -218,8 +232,7 @@ void Contents::check_linear_outputs(std::uint32_t r) {
     const bool given = std::ranges::any_of(rank.plan->buffers, [&](const Buffer& b) {
       return b.name == e.name && b.category == Category::output;
     });
-    const bool needed = e.name == "carry" || e.name == "dcarry";
-    if (given || needed) check_edge_states(r, e.name, e.holds, e.left_edge);
+    if (given || takes_states(*rank.plan, e.name)) check_edge_states(r, e.name, e.holds, e.left_edge);
   }
 }
 
@@ -229,7 +242,13 @@ void Contents::check_linear_outputs(std::uint32_t r) {
 void Contents::check_edge_states(std::uint32_t r, std::string_view wanted, Holds holds, bool left_edge) {
   const RankModel& rank = model_.ranks[r];
   const Problem& p = model_.plan->scenario.problem;
-  const bool stream = model_.plan->scenario.placement == "stream";
+  const std::string_view placement = model_.plan->scenario.placement;
+  const bool stream = placement == "stream";
+  if (!stream && placement != "contiguous")
+    return findings_.add(FindingKind::coverage, rank.plan, none, none,
+                         "rank " + std::to_string(rank.plan->rank) + " takes states at its edges as " +
+                             std::string(wanted) + ", but placement \"" + std::string(placement) +
+                             "\" does not lay consecutive tokens on a rank");
   struct Expected {
     Sets::Interval tokens;
     std::int64_t edge = 0;

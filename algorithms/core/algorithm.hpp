@@ -11,6 +11,13 @@ namespace cplab {
 
 class Builder;
 
+// The problems that an option is for: on others it has no value. Of an option for all there is no test.
+struct Serves {
+  bool (*test)(const Problem&) = nullptr;
+  std::string_view words = {};  // "linear attention"
+};
+bool is_softmax_problem(const Problem&);  // dynamic masks included
+
 struct OptionInfo {
   std::string_view key;            // of [schedule]
   std::vector<OptionValue> legal;  // every legal value; with any_count also every integer >= legal[0]
@@ -24,6 +31,8 @@ struct OptionInfo {
   // Where the default rests on what machines were measured to do, the rule for it in words
   // (algorithms/core/defaults.hpp).
   std::string_view machine_rule = {};
+  Serves serves = {};
+  bool is_for(const Problem& p) const { return serves.test == nullptr || serves.test(p); }
 };
 
 // Sub-groups of every context-parallel group, registered before any rank is built: each lists the positions
@@ -60,7 +69,7 @@ const OptionInfo* find_option(const Algorithm&, std::string_view key);
 bool is_legal(const OptionInfo&, const OptionValue&);
 std::string legal_values(const OptionInfo&);  // "2, 3, \"all\""
 // When an option of the algorithm has no value, or needs others: "not with merge=fused", "only with a=b";
-// empty if it always applies. Found by trying every legal value of every other option beside the defaults.
+// empty if it always applies; "of linear attention" for one that serves some problems alone. Found by trying every legal value of every other option beside the defaults.
 std::string applies_text(const Algorithm&, const OptionInfo&);
 
 }  // namespace cplab

@@ -29,6 +29,9 @@ void resolve_schedule(const Algorithm& algorithm, Scenario& s) {
                           "algorithm \"" + std::string(algorithm.name) + "\" has no option \"" + key +
                               "\"; it has: " + listed(algorithm.options, [](auto& o) { return o.key; }));
     }
+    if (!option->is_for(s.problem))
+      throw ScenarioError("schedule." + key, "is an option of " + std::string(option->serves.words) +
+                                                 " alone, which this problem is not; leave it out");
     if (!is_legal(*option, value))
       throw ScenarioError("schedule." + key,
                           quoted(value) + " is not legal; legal: " + legal_values(*option));
@@ -40,7 +43,8 @@ void resolve_schedule(const Algorithm& algorithm, Scenario& s) {
     if (given) complete.set(option.key, *given);
   }
   for (const OptionInfo& option : algorithm.options) {
-    if (!complete.find(option.key) && (!option.applies || option.applies(complete)))
+    const bool has_value = option.is_for(s.problem) && (!option.applies || option.applies(complete));
+    if (has_value && !complete.find(option.key))
       complete.set(option.key, option.default_value);
   }
   schedule = std::move(complete);

@@ -129,6 +129,17 @@ Attention attention_of(const std::string& algorithm) {
   return kind_of(algorithm).attention;
 }
 
+bool takes_linear_too(const Algorithm& algorithm) {
+  const std::string name(algorithm.name);
+  if (attention_of(name) == Attention::linear) return false;
+  try {
+    resolve(unresolved(1, name, Attention::linear));
+    return true;
+  } catch (const ScenarioError&) {
+    return false;
+  }
+}
+
 std::vector<Algorithm> algorithms_for(Attention attention) {
   std::vector<Algorithm> found;
   for (const Algorithm& algorithm : algorithms())

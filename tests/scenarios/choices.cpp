@@ -33,9 +33,13 @@ std::vector<Setting> settings_of(const OptionInfo& option) {
 class Options {
  public:
   Options(const Algorithm& algorithm, bool common)
-      : base_(any_scenario(4, std::string(algorithm.name))), all_(algorithm.options) {
-    base_.schedule = {};
-    base_.problem.kv_heads = base_.problem.heads;  // enough for options that cut heads in strides
+      : bases_{any_scenario(4, std::string(algorithm.name))}, all_(algorithm.options) {
+    bases_[0].schedule = {};
+    bases_[0].problem.kv_heads = bases_[0].problem.heads;  // enough for options that cut heads in strides
+    if (takes_linear_too(algorithm)) {
+      bases_.push_back(bases_[0]);
+      take_attention(bases_[1].problem, Attention::linear);
+    }
     if (!common) {
       for (const OptionInfo& shared : common_options())
         std::erase_if(all_, [&](const OptionInfo& o) { return o.key == shared.key; });
@@ -71,16 +75,15 @@ class Options {
         go(left - 1);
       }
       chosen[left - 1].reset();
-      if (all_[set[left - 1]].applies) go(left - 1);
+      if (all_[set[left - 1]].applies || all_[set[left - 1]].serves.test) go(left - 1);
     };
     go(set.size());
     return d;
   }
 
  private:
-  std::optional<Schedule> resolved(const std::vector<std::size_t>& set,
+  std::optional<Schedule> resolved(Scenario s, const std::vector<std::size_t>& set,
                                    const std::vector<Setting>& chosen) const {
-    Scenario s = base_;
     for (std::size_t i = 0; i < set.size(); ++i)
       if (chosen[i]) s.schedule.set(all_[set[i]].key, *chosen[i]);
     try {
@@ -90,7 +93,7 @@ class Options {
     }
   }
   bool legal(const std::vector<std::size_t>& set, const std::vector<Setting>& chosen) const {
-    return resolved(set, chosen).has_value();
+    return std::ranges::any_of(bases_, [&](const Scenario& s) { return resolved(s, set, chosen); });
   }
   bool restrict_each_other(std::size_t a, std::size_t b) const {
     for (const Setting& x : settings_of(all_[a]))
@@ -100,13 +103,18 @@ class Options {
   }
   // A combination that leaves an option out counts only where the option has no value.
   void add(Dimension& d, const std::vector<std::size_t>& set, const std::vector<Setting>& chosen) const {
-    const std::optional<Schedule> schedule = resolved(set, chosen);
-    if (!schedule) return;
+    const auto counts = [&](const Scenario& base) {
+      const std::optional<Schedule> schedule = resolved(base, set, chosen);
+      if (!schedule) return false;
+      for (std::size_t i = 0; i < set.size(); ++i)
+        if (!chosen[i] && schedule->find(all_[set[i]].key)) return false;
+      return true;
+    };
+    if (std::ranges::none_of(bases_, counts)) return;
     Value value;
     std::vector<std::pair<std::string, OptionValue>> options;
     for (std::size_t i = 0; i < set.size(); ++i) {
       const std::string key(all_[set[i]].key);
-      if (!chosen[i] && schedule->find(key)) return;
       value.name += (i > 0 ? "/" : "") + (chosen[i] ? to_string(*chosen[i]) : "-");
       if (chosen[i]) options.emplace_back(key, *chosen[i]);
     }
@@ -116,7 +124,7 @@ class Options {
     d.values.push_back(std::move(value));
   }
 
-  Scenario base_;
+  std::vector<Scenario> bases_;  // of every kind of attention that the options differ for
   std::vector<OptionInfo> all_;
 };
 
@@ -258,8 +266,11 @@ Dimension transition_dimension(const Algorithm& algorithm) {
                           s.problem.slopes = slopes;  // for as many heads as there are: resolve_with_heads
                         }});
   };
+  if (attention_of(std::string(algorithm.name)) != Attention::linear) {
+    d.values.push_back({"-", [](Scenario&) {}});
+    return d;
+  }
   add("decay", Transition::decay, {});
-  if (attention_of(std::string(algorithm.name)) != Attention::linear) return d;
   add("decay 0 8", Transition::decay, {0, 8});
   add("column", Transition::column, {});
   add("matrix", Transition::matrix, {});
@@ -294,6 +305,12 @@ Dimension pair_mask_dimension(const Algorithm& algorithm) {
   add_softmax("buckets, sink", BiasForm::buckets, 0, true);
   add_softmax("softmax keys", BiasForm::keys, 0, true);
   add_softmax("softmax full", BiasForm::full, 0, false);
+  if (takes_linear_too(algorithm))
+    for (const Transition transition : {Transition::decay, Transition::column, Transition::matrix})
+      d.values.push_back({"linear " + std::string(name(transition)), [transition](Scenario& s) {
+                            s.problem.transition = transition;
+                            take_attention(s.problem, Attention::linear);
+                          }});
   Scenario asks = any_scenario(2, std::string(algorithm.name));
   asks.schedule = {};
   asks.problem.attention = Attention::dynamic_mask;
