@@ -43,9 +43,9 @@ class LinearTest {
       case Operand::q:
       case Operand::k:
       case Operand::dq:
-      case Operand::dk:
+      case Operand::dk: return box.width() == problem_.head_size ? nullptr : part_of_columns;
       case Operand::log_decay:
-      case Operand::dlog_decay: return box.width() == problem_.head_size ? nullptr : part_of_columns;
+      case Operand::dlog_decay: return box.width() == problem_.gate_columns() ? nullptr : part_of_columns;
       case Operand::beta:
       case Operand::dbeta: return box.width() == 1 ? nullptr : part_of_columns;
       case Operand::transition: return transition(box);

@@ -162,13 +162,14 @@ bool is_linear_output(const Problem& p, std::string_view name) {
 
 namespace {
 
-// What other ranks computed enters this one: its operations read it as that operand. Where ranks hold whole
-// sequences nothing does.
-bool takes_states(const RankPlan& plan, std::string_view name) {
+// What other ranks computed enters this one: its operations read it as that operand, for all heads. Where
+// ranks trade heads for tokens, none enters, or some enters a team of ranks.
+bool takes_states(const RankPlan& plan, std::int64_t heads, std::string_view name) {
   if (name != "carry" && name != "dcarry") return false;
   const Operand operand = name == "carry" ? Operand::carry : Operand::dcarry;
   return std::ranges::any_of(plan.operations, [&](const Operation& op) {
-    return is_linear(op.kind) && plan.find(op, operand) != nullptr;
+    return is_linear(op.kind) && plan.find(op, operand) != nullptr &&
+           plan.buffers[plan.view_of(op, operand).buffer].heads == heads;
   });
 }
 
@@ -225,14 +226,14 @@ void Contents::check_linear_outputs(std::uint32_t r) {
   const Problem& p = model_.plan->scenario.problem;
   const RankModel& rank = model_.ranks[r];
   if (p.has_backward() && p.transition != Transition::decay)
-    check_output(r, "dlog_decay", Holds::dlog_decay, 0, p.head_size);
+    check_output(r, "dlog_decay", Holds::dlog_decay, 0, p.gate_columns());
   if (p.has_backward() && p.transition == Transition::matrix) check_output(r, "dbeta", Holds::dbeta, 0, 1);
   for (const EdgeStates& e : edge_states) {
     if (!is_linear_output(p, e.name)) continue;
     const bool given = std::ranges::any_of(rank.plan->buffers, [&](const Buffer& b) {
       return b.name == e.name && b.category == Category::output;
     });
-    if (given || takes_states(*rank.plan, e.name)) check_edge_states(r, e.name, e.holds, e.left_edge);
+    if (given || takes_states(*rank.plan, p.heads, e.name)) check_edge_states(r, e.name, e.holds, e.left_edge);
   }
 }
 

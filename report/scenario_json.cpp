@@ -69,6 +69,7 @@ void write_problem(JsonWriter& json, const Problem& problem) {
   if (problem.max_logit) json.field("max_logit", true);
   if (problem.attention == Attention::linear) {
     json.field("transition", name(problem.transition));
+    if (problem.gate != Gate::column) json.field("gate", name(problem.gate));
     json.list("slopes", problem.slopes);
   }
   const bool dynamic = problem.attention == Attention::dynamic_mask;
@@ -221,7 +222,9 @@ Problem read_problem(const JsonNode& node) {
   problem.max_logit = node.has("max_logit") && node.at("max_logit").boolean();
   if (node.has("transition"))
     problem.transition =
-        read_word(node.at("transition"), {Transition::decay, Transition::column, Transition::matrix});
+        read_word(node.at("transition"),
+                  {Transition::decay, Transition::head, Transition::column, Transition::matrix});
+  if (node.has("gate")) problem.gate = read_word(node.at("gate"), {Gate::column, Gate::head});
   if (node.has("slopes"))
     for (std::size_t i = 0; i < node.at("slopes").size(); ++i)
       problem.slopes.push_back(node.at("slopes").at(i).number());
@@ -336,6 +339,7 @@ const std::vector<std::string>& problem_keys() {
                                              "scale",
                                              "max_logit",
                                              "transition",
+                                             "gate",
                                              "slopes",
                                              "bias",
                                              "keep",

@@ -100,11 +100,11 @@ std::unique_ptr<LinearAlgorithm> affine(const LinearScope& scope, const AffineCh
 void run_affine(Builder& b, const AffineChoices& choices) {
   const LinearScope scope(b);
   Affine algorithm(scope, choices);
-  run_linear(scope, algorithm);
+  run_linear(scope.scope, algorithm);
 }
 
 void validate_affine(const Scenario& s) {
-  require_linear(s, {Transition::column, Transition::matrix});
+  require_linear(s, {Transition::head, Transition::column, Transition::matrix});
 }
 
 }  // namespace cplab

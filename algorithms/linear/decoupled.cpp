@@ -204,7 +204,7 @@ std::unique_ptr<LinearAlgorithm> decoupled(const LinearScope& scope, const Decou
 void run_decoupled(Builder& b, const DecoupledChoices& choices) {
   const LinearScope scope(b);
   Decoupled algorithm(scope, choices);
-  run_linear(scope, algorithm);
+  run_linear(scope.scope, algorithm);
 }
 
 }  // namespace cplab

@@ -50,18 +50,18 @@ bool LinearScope::leaves(bool reverse) const {
                  : place() + 1 < P() && stretches.crosses_right(place());
 }
 
-void run_linear(const LinearScope& s, LinearAlgorithm& algorithm) {
+void run_linear(const Scope& s, LinearAlgorithm& algorithm) {
   Builder& b = s.b;
   const Problem& p = b.problem();
   using enum Category;
   const auto of_queries = [&](std::string_view name, Role role, Category category, std::int64_t width) {
-    return s.scope.query_buffer(name, role, category, 1, s.scope.rows, width);
+    return s.query_buffer(name, role, category, 1, s.rows, width);
   };
   LinearTensors t;
   t.q = of_queries("q", Role::nominal, input, p.head_size);
-  t.take_kv(b, s.scope.kv_buffer("kv", Role::nominal, input, 1, s.scope.rows));
+  t.take_kv(b, s.kv_buffer("kv", Role::nominal, input, 1, s.rows));
   if (p.transition != Transition::decay)
-    t.log_decay = of_queries("log_decay", Role::wide, input, p.head_size);
+    t.log_decay = of_queries("log_decay", Role::wide, input, p.gate_columns());
   if (p.transition == Transition::matrix) t.beta = of_queries("beta", Role::wide, input, 1);
   t.out = of_queries("out", Role::nominal, output, p.value_size);
   algorithm.forward(t);
@@ -69,8 +69,8 @@ void run_linear(const LinearScope& s, LinearAlgorithm& algorithm) {
   b.phase(Phase::backward);
   t.dout = of_queries("dout", Role::nominal, input, p.value_size);
   t.dq = of_queries("dq", Role::nominal, output, p.head_size);
-  t.take_dkv(b, s.scope.dkv_buffer("dkv", Role::nominal, output, 1, s.scope.rows));
-  if (t.log_decay.given()) t.dlog_decay = of_queries("dlog_decay", Role::wide, output, p.head_size);
+  t.take_dkv(b, s.dkv_buffer("dkv", Role::nominal, output, 1, s.rows));
+  if (t.log_decay.given()) t.dlog_decay = of_queries("dlog_decay", Role::wide, output, p.gate_columns());
   if (t.beta.given()) t.dbeta = of_queries("dbeta", Role::wide, output, 1);
   algorithm.backward(t);
 }

@@ -64,14 +64,14 @@ class LinearAlgorithm {
   virtual void backward(const LinearTensors&) = 0;
 };
 
-// Declares the tensors of the problem and runs the algorithm over them.
-void run_linear(const LinearScope&, LinearAlgorithm&);
+// Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them.
+void run_linear(const Scope& whole, LinearAlgorithm&);
 
 template <class Whole>
 void run_linear_algorithm(Builder& b) {
   const LinearScope scope(b);
   Whole algorithm(scope);
-  run_linear(scope, algorithm);
+  run_linear(scope.scope, algorithm);
 }
 
 // Throws ScenarioError for other kinds of attention, or for other transitions than these.

@@ -12,6 +12,9 @@ namespace cplab {
 
 class Builder;
 
+// Linear attention that decays by slopes.
+bool has_slopes(const Problem&);
+
 // chunk, backward_states: of problems with slopes.
 std::vector<OptionInfo> whole_sequence_options();
 // `members`: how many share the heads.

@@ -112,7 +112,7 @@ void require_softmax(const Scenario& s) {
                       s.algorithm + " computes softmax attention; legal here: " +
                           (has_masks ? "\"softmax\", \"dynamic_mask\"" : "\"softmax\"") +
                           (s.problem.attention == Attention::linear
-                               ? "; all_to_all, and those named lasp_ and affine_, compute linear attention"
+                               ? "; all_to_all, hierarchical, and those named lasp_ and affine_, compute linear attention"
                                : "") +
                           (dynamic_mask ? "; " + with_dynamic_masks() + " have dynamic masks" : ""));
 }

@@ -36,8 +36,9 @@ class Options {
       : bases_{any_scenario(4, std::string(algorithm.name))}, all_(algorithm.options) {
     bases_[0].schedule = {};
     bases_[0].problem.kv_heads = bases_[0].problem.heads;  // enough for options that cut heads in strides
-    if (takes_linear_too(algorithm)) {
+    if (const std::string placement = placement_for_linear_too(algorithm); !placement.empty()) {
       bases_.push_back(bases_[0]);
+      bases_[1].placement = placement;
       take_attention(bases_[1].problem, Attention::linear);
     }
     if (!common) {
@@ -92,13 +93,15 @@ class Options {
       return std::nullopt;
     }
   }
-  bool legal(const std::vector<std::size_t>& set, const std::vector<Setting>& chosen) const {
-    return std::ranges::any_of(bases_, [&](const Scenario& s) { return resolved(s, set, chosen); });
-  }
   bool restrict_each_other(std::size_t a, std::size_t b) const {
     for (const Setting& x : settings_of(all_[a]))
       for (const Setting& y : settings_of(all_[b]))
-        if (legal({a, b}, {x, y}) != (legal({a}, {x}) && legal({b}, {y}))) return true;
+        for (const Scenario& base : bases_) {
+          const auto legal = [&](const std::vector<std::size_t>& set, const std::vector<Setting>& chosen) {
+            return resolved(base, set, chosen).has_value();
+          };
+          if (legal({a, b}, {x, y}) != (legal({a}, {x}) && legal({b}, {y}))) return true;
+        }
     return false;
   }
   // A combination that leaves an option out counts only where the option has no value.
@@ -260,9 +263,11 @@ Dimension max_logit_dimension() {
 
 Dimension transition_dimension(const Algorithm& algorithm) {
   Dimension d{"transition", {}};
-  const auto add = [&](const char* name, Transition transition, const std::vector<double>& slopes) {
+  const auto add = [&](const char* name, Transition transition, const std::vector<double>& slopes,
+                       Gate gate = Gate::column) {
     d.values.push_back({name, [=](Scenario& s) {
                           s.problem.transition = transition;
+                          s.problem.gate = gate;
                           s.problem.slopes = slopes;  // for as many heads as there are: resolve_with_heads
                         }});
   };
@@ -272,8 +277,10 @@ Dimension transition_dimension(const Algorithm& algorithm) {
   }
   add("decay", Transition::decay, {});
   add("decay 0 8", Transition::decay, {0, 8});
+  add("head", Transition::head, {});
   add("column", Transition::column, {});
   add("matrix", Transition::matrix, {});
+  add("matrix of heads", Transition::matrix, {}, Gate::head);
   return d;
 }
 
@@ -305,8 +312,9 @@ Dimension pair_mask_dimension(const Algorithm& algorithm) {
   add_softmax("buckets, sink", BiasForm::buckets, 0, true);
   add_softmax("softmax keys", BiasForm::keys, 0, true);
   add_softmax("softmax full", BiasForm::full, 0, false);
-  if (takes_linear_too(algorithm))
-    for (const Transition transition : {Transition::decay, Transition::column, Transition::matrix})
+  if (!placement_for_linear_too(algorithm).empty())
+    for (const Transition transition :
+         {Transition::decay, Transition::head, Transition::column, Transition::matrix})
       d.values.push_back({"linear " + std::string(name(transition)), [transition](Scenario& s) {
                             s.problem.transition = transition;
                             take_attention(s.problem, Attention::linear);
