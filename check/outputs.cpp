@@ -233,7 +233,8 @@ void Contents::check_linear_outputs(std::uint32_t r) {
     const bool given = std::ranges::any_of(rank.plan->buffers, [&](const Buffer& b) {
       return b.name == e.name && b.category == Category::output;
     });
-    if (given || takes_states(*rank.plan, p.heads, e.name)) check_edge_states(r, e.name, e.holds, e.left_edge);
+    if (given || takes_states(*rank.plan, p.heads, e.name))
+      check_edge_states(r, e.name, e.holds, e.left_edge);
   }
 }
 

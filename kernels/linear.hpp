@@ -48,12 +48,13 @@ struct Chunk {
 // likewise; partial outputs of the slices are rounded to the dtype of out and then summed.
 enum class ChunkWork : std::uint8_t { blocked, serial, sliced };
 
-// What all calls have: chunks, a slope for every head of the views, the cut. For transitions other than one
-// factor a head for all tokens, log_decay [rows,H,D] holds the logarithms g <= 0 of the factors of the D
-// columns of every token, or [rows,H,1] that of one factor for all of them, and beta [rows,H,1] the strengths of delta rules: S_t = (I - beta_t k_t^T k_t) diag(exp g_t) S_{t-1}
-// + beta_t k_t^T v_t (without beta: S_t = diag(exp g_t) S_{t-1} + k_t^T v_t). Both fp32 (fp64 for fp64);
-// slopes are then not used. There S(p) includes no factor of token p: the factors of a chunk act on what
-// comes from its left, S(right edge) = T S(left edge) + S_own, R(left edge) = T^T R(right edge) + R_own.
+// What all calls have: chunks, a slope for every head of the views, the cut. For transitions that differ from
+// token to token, log_decay [rows,H,D] holds the logarithms g <= 0 of the factors of the D columns
+// ([rows,H,1] that of one factor for all), and beta [rows,H,1] the strengths of delta rules: S_t = (I -
+// beta_t k_t^T k_t) diag(exp g_t) S_{t-1} + beta_t k_t^T v_t (without beta: S_t = diag(exp g_t) S_{t-1} +
+// k_t^T v_t). Both fp32 (fp64 for fp64); slopes are then not used. There S(p) includes no factor of token p:
+// the factors of a chunk act on what comes from its left, S(right edge) = T S(left edge) + S_own, R(left
+// edge) = T^T R(right edge) + R_own.
 struct Chunks {
   std::span<const Chunk> list;
   std::span<const double> slopes;

@@ -200,7 +200,8 @@ void require_cross(const Problem& p) {
 
 void require_linear(const Problem& p) {
   if (p.gate != Gate::column && p.transition != Transition::matrix)
-    throw ScenarioError("problem.gate", "only transition = \"matrix\" has it; legal beside others: \"column\"");
+    throw ScenarioError("problem.gate",
+                        "only transition = \"matrix\" has it; legal beside others: \"column\"");
   if (p.attention != Attention::linear) {
     if (p.transition != Transition::decay)
       throw ScenarioError("problem.transition", "only linear attention has transitions");

@@ -22,10 +22,10 @@ enum class Format : std::uint8_t { bshd, sbhd, thd };
 enum class Direction : std::uint8_t { forward, forward_backward, backward };
 
 // Of linear attention: what a state goes through from token to token. decay: a factor exp(-slope) for every
-// head. head: a factor for every token and head, from log_decay. column: a factor for each of its D rows, from
-// log_decay. matrix: such factors, then a delta rule with beta. kernels/linear.hpp has the formulas.
+// head. head: a factor for every token and head, from log_decay. column: a factor for each of its D rows,
+// from log_decay. matrix: such factors, then a delta rule with beta. kernels/linear.hpp has the formulas.
 enum class Transition : std::uint8_t { decay, head, column, matrix };
-// Of a matrix transition: its factors, for each of the D rows of a state (KDA) or one for all (Gated DeltaNet).
+// Of a matrix transition: factors for each of the D rows of a state (KDA), or one for all (Gated DeltaNet).
 enum class Gate : std::uint8_t { column, head };
 
 // What is added to scaled logits, before a softcap. Stored: full, one number for each pair of query and key,

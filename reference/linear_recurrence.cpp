@@ -81,8 +81,8 @@ class Head {
   double beta(std::int64_t t) const { return row_(inputs_.beta, t, 1)(0); }
   Eigen::VectorXd factors(std::int64_t t) const {
     const ConstRow gates = row_(inputs_.log_decay, t, shape_.gates());
-    if (shape_.gate == Gate::head) return Eigen::VectorXd::Constant(shape_.D, std::exp(gates(0)));
-    return gates.array().exp().matrix();
+    if (shape_.gate == Gate::column) return gates.array().exp().matrix();
+    return Eigen::VectorXd::Constant(shape_.D, gates(0)).array().exp().matrix();
   }
 
   // From S_{t-1} to S_t.

@@ -11,7 +11,7 @@ namespace cplab {
 
 class Builder;
 
-// The problems that an option is for: on others it has no value. Of an option for all there is no test.
+// The problems that an option is for: on others it has no value ("of ..."). Without a test it is for all.
 struct Serves {
   bool (*test)(const Problem&) = nullptr;
   std::string_view words = {};  // "linear attention"
@@ -69,7 +69,7 @@ const OptionInfo* find_option(const Algorithm&, std::string_view key);
 bool is_legal(const OptionInfo&, const OptionValue&);
 std::string legal_values(const OptionInfo&);  // "2, 3, \"all\""
 // When an option of the algorithm has no value, or needs others: "not with merge=fused", "only with a=b";
-// empty if it always applies; "of linear attention" for one that serves some problems alone. Found by trying every legal value of every other option beside the defaults.
+// empty if it always applies. Found by trying every legal value of every other option beside the defaults.
 std::string applies_text(const Algorithm&, const OptionInfo&);
 
 }  // namespace cplab

@@ -1,5 +1,5 @@
-// Two levels of a context-parallel group: teams of A ranks that trade heads for tokens, and teams across them of
-// the ranks that hold the same heads then.
+// Two levels of a context-parallel group: teams of A ranks that trade heads for tokens, and teams across them
+// of the ranks that hold the same heads then.
 #pragma once
 
 #include <cstdint>

@@ -44,8 +44,7 @@ void resolve_schedule(const Algorithm& algorithm, Scenario& s) {
   }
   for (const OptionInfo& option : algorithm.options) {
     const bool has_value = option.is_for(s.problem) && (!option.applies || option.applies(complete));
-    if (has_value && !complete.find(option.key))
-      complete.set(option.key, option.default_value);
+    if (has_value && !complete.find(option.key)) complete.set(option.key, option.default_value);
   }
   schedule = std::move(complete);
 }

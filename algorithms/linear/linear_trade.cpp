@@ -6,8 +6,8 @@
 
 namespace cplab {
 
-LinearTrade::LinearTrade(const Scope& outer, const Team& team, const Distribution& tokens, const Scope& inside,
-                         LinearAlgorithm& inner)
+LinearTrade::LinearTrade(const Scope& outer, const Team& team, const Distribution& tokens,
+                         const Scope& inside, LinearAlgorithm& inner)
     : s_(inside),
       b_(outer.b),
       inner_(inner),

@@ -12,8 +12,7 @@ Stretches::Stretches(const Distribution& tokens, bool stream) : of_every_sequenc
     for (const TokenRun& run : member.runs) {
       const auto number = static_cast<std::int32_t>(list.size());
       if (stream && run.valid == 0) continue;
-      if (run.stride != 1 || (!stream && !list.empty() && list.back().sequence == run.sequence))
-        throw std::logic_error("stretches of sequences need consecutive tokens");
+      if (run.stride != 1) throw std::logic_error("stretches of sequences need consecutive tokens");
       list.push_back({run.sequence, run.row, run.valid, stream ? -1 : number, stream ? -1 : number});
     }
   }

@@ -25,10 +25,10 @@ struct Passage {
   bool resets = false;
 };
 
-// The stretches of all ranks of a group, from consecutive tokens at every one of them. Without `stream` a rank
-// has a stretch of every sequence (placement contiguous), and a state of each of them crosses every edge.
-// stream: sequences begin and end anywhere, and one state crosses an edge, of the sequence that lies there
-// (zero where one ends).
+// The stretches of all ranks of a group, from consecutive tokens at every one of them. Without `stream` a
+// rank has a stretch of every sequence (placement contiguous), and a state of each of them crosses every
+// edge. stream: sequences begin and end anywhere, and one state crosses an edge, of the sequence that lies
+// there (zero where one ends).
 class Stretches {
  public:
   Stretches(const Distribution&, bool stream);

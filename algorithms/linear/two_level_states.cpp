@@ -67,11 +67,11 @@ void resolve_two_level_state_defaults(Scenario& s) {
 void validate_two_level_states(const Scenario& s) {
   const std::int64_t A = s.schedule.count("inner_ranks");
   if (s.placement != "contiguous")
-    throw ScenarioError("parallel.placement",
-                        "\"" + s.placement + "\" leaves a team's tokens in several places of a sequence, but " +
-                            s.algorithm +
-                            " passes states from team to team; legal for linear attention: \"contiguous\", or "
-                            "all_to_all with any placement");
+    throw ScenarioError(
+        "parallel.placement",
+        "\"" + s.placement + "\" leaves a team's tokens in several places of a sequence, but " + s.algorithm +
+            " passes states from team to team; legal for linear attention: \"contiguous\", or "
+            "all_to_all with any placement");
   require_divided_ranks(s, "inner_ranks");
   require_divided_heads(s, A, "schedule.inner_ranks");
   if (has_slopes(s.problem)) require_few_chunks(s, A);
@@ -89,8 +89,8 @@ void build_two_level_states(Builder& b) {
   const Team &inner = grid.inner(), &outer = grid.outer();
   const Distribution& all = whole.tokens;
   const Distribution& tokens = b.shared().kept(of_members(all, inner.positions));
-  const Distribution& of_teams = b.shared().made(
-      "joined by teams", all, [&] { return joined(all, inner_teams(b.P(), A, neighbours)); });
+  const Distribution& of_teams =
+      b.shared().made("joined by teams", all, [&] { return joined(all, inner_teams(b.P(), A, neighbours)); });
   const HeadRange heads = b.shared().split_heads(tokens)[inner.place].heads;
   const LinearScope inside(Scope(b, outer, with_heads(of_teams, heads), Layout::heads_first));
   const std::unique_ptr<LinearAlgorithm> chain = chained(inside);

@@ -1,6 +1,6 @@
 // Linear attention on two levels: in teams of A neighbours ranks trade heads for tokens, and the states of a
-// team's tokens, of an A-th of the heads, go from team to team in a chain. One team is all_to_all; teams of one
-// rank are a chain of states over all ranks.
+// team's tokens, of an A-th of the heads, go from team to team in a chain. One team is all_to_all; teams of
+// one rank are a chain of states over all ranks.
 #pragma once
 
 #include <vector>

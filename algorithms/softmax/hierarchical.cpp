@@ -24,7 +24,8 @@ Algorithm hierarchical_algorithm() {
       option.serves = {is_softmax_problem, "softmax attention"};
   for (const OptionInfo& option : two_level_state_options()) a.options.push_back(option);
   a.resolve_defaults = [](Scenario& s) {
-    is_softmax_problem(s.problem) ? resolve_two_level_defaults(s, order) : resolve_two_level_state_defaults(s);
+    is_softmax_problem(s.problem) ? resolve_two_level_defaults(s, order)
+                                  : resolve_two_level_state_defaults(s);
   };
   a.validate = [](const Scenario& s) {
     is_softmax_problem(s.problem) ? validate_two_level(s) : validate_two_level_states(s);

@@ -191,8 +191,8 @@ reference::LinearShape shape_of_linear(const Problem& p, std::int64_t tokens) {
                                            : p.transition == Transition::matrix ? matrix
                                                                                 : column;
   const bool of_heads = p.transition == Transition::head || p.gate == Gate::head;
-  return {tokens,     p.heads, p.head_size, p.value_size,
-          transition, of_heads ? reference::Gate::head : reference::Gate::column};
+  return {tokens,       p.heads,    p.head_size,
+          p.value_size, transition, of_heads ? reference::Gate::head : reference::Gate::column};
 }
 
 Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>& edges) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/core/resolve.hpp"
 #include "check/check.hpp"
 #include "tests/exec/linear_spec.hpp"
 
@@ -97,7 +98,8 @@ TEST_CASE("linear attention traded: chunks of any size, chunk states kept or com
 
 // Of n rows and H heads a rank keeps what its own share of the heads has: (P - 1) / P of q, K, V and out go
 // away, and back as gradients; beside them gates and strengths, in fp32, with one number a head or D.
-TEST_CASE("linear attention traded: a rank sends its rows of the others' heads, and gates as they are stored") {
+TEST_CASE(
+    "linear attention traded: a rank sends its rows of the others' heads, and gates as they are stored") {
   for (const Kind& kind : kinds) {
     for (const std::int64_t P : {1, 2, 4}) {
       LinearScenarioSpec spec = traded(kind, P);
@@ -109,12 +111,12 @@ TEST_CASE("linear attention traded: a rank sends its rows of the others' heads, 
       const CheckResult result = check(plan);
       REQUIRE(result.ok());
       const double rows = 2 * 16, D = 8, E = 5;  // two sequences
-      const double gates = kind.transition == Transition::decay ? 0
+      const double gates = kind.transition == Transition::decay                             ? 0
                            : kind.transition == Transition::head || kind.gate == Gate::head ? 1
                                                                                             : D;
       const double strengths = kind.transition == Transition::matrix ? 1 : 0;
-      const double of_others = rows * static_cast<double>(spec.heads) * static_cast<double>(P - 1) /
-                               static_cast<double>(P);
+      const double of_others =
+          rows * static_cast<double>(spec.heads) * static_cast<double>(P - 1) / static_cast<double>(P);
       // Forward q, K, V, out; backward dout, dQ, dK, dV.
       const double bytes = of_others * (2 * 2 * (2 * D + 2 * E) + 2 * 4 * (gates + strengths));
       for (const std::int64_t sent : result.sent_bytes) CHECK(static_cast<double>(sent) == bytes);
@@ -193,10 +195,11 @@ TEST_CASE("linear attention traded: what it cannot do is refused with what is le
   CHECK(refusal(spec).empty());
   Scenario uneven = linear_scenario(spec);
   uneven.problem.heads = uneven.problem.kv_heads = 4;
-  CHECK_THROWS_WITH_AS((void)resolve(uneven),
-                       doctest::Contains("parallel.ranks (3) must divide heads (4)"), ScenarioError);
+  CHECK_THROWS_WITH_AS((void)resolve(uneven), doctest::Contains("parallel.ranks (3) must divide heads (4)"),
+                       ScenarioError);
   uneven.problem.heads = uneven.problem.kv_heads = 6;
   uneven.algorithm = "ring";
+  uneven.schedule = {};
   CHECK_THROWS_WITH_AS((void)resolve(uneven), doctest::Contains("all_to_all"), ScenarioError);
 }
 

@@ -106,7 +106,8 @@ TEST_CASE("a gate of heads is one of columns that are alike") {
     RandomLinear of_columns = of_heads;
     of_columns.shape.gate = Gate::column;
     of_columns.log_decay.clear();
-    for (const double gate : of_heads.log_decay) of_columns.log_decay.insert(of_columns.log_decay.end(), 4, gate);
+    for (const double gate : of_heads.log_decay)
+      of_columns.log_decay.insert(of_columns.log_decay.end(), 4, gate);
     const std::vector<std::int64_t> edges = {0, 4, 9};
     const LinearResult a = reference::linear_recurrence(shape, of_heads.inputs(), edges),
                        b = reference::linear_recurrence(of_columns.shape, of_columns.inputs(), edges);

@@ -34,8 +34,7 @@ struct Reader {
     const double same = a == b ? 1 : 0;
     if (p.shape.transition == Transition::decay) return same * weight(1, 0, h);
     const std::int64_t gates = p.shape.gates(), gate = gates == 1 ? 0 : b;
-    const double factor =
-        std::exp(p.log_decay[static_cast<std::size_t>((t * p.shape.H + h) * gates + gate)]);
+    const double factor = std::exp(p.log_decay[static_cast<std::size_t>((t * p.shape.H + h) * gates + gate)]);
     if (p.shape.transition == Transition::column) return same * factor;
     const double product = beta(t, h) * at(p.k, t, h, D, a) * at(p.k, t, h, D, b);
     return (same + (majorant ? product : -product)) * factor;

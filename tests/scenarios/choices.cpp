@@ -76,7 +76,7 @@ class Options {
         go(left - 1);
       }
       chosen[left - 1].reset();
-      if (all_[set[left - 1]].applies || all_[set[left - 1]].serves.test) go(left - 1);
+      if (all_[set[left - 1]].applies) go(left - 1);
     };
     go(set.size());
     return d;
@@ -413,6 +413,10 @@ Scenario scenario_of(const Algorithm& algorithm, const std::vector<Dimension>& d
   s.problem.attention = attention_of(s.algorithm);
   if (s.problem.attention == Attention::linear) s.problem.scale = 1;
   for (std::size_t d = 0; d < dimensions.size(); ++d) dimensions[d].values[values[d]].choose(s);
+  std::erase_if(s.schedule.options, [&](const auto& each) {
+    const OptionInfo* option = find_option(algorithm, each.first);
+    return option && !option->is_for(s.problem);
+  });
   return resolve_with_heads(s);
 }
 
