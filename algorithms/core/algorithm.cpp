@@ -5,6 +5,11 @@
 
 namespace cplab {
 
+const std::vector<std::string_view>& placements_for(const Algorithm& algorithm, const Problem& p) {
+  const bool linear = p.attention == Attention::linear && !algorithm.linear_placements.empty();
+  return linear ? algorithm.linear_placements : algorithm.placements;
+}
+
 std::string quoted(const OptionValue& value) {
   return std::holds_alternative<std::string>(value) ? '"' + to_string(value) + '"' : to_string(value);
 }

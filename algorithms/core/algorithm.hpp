@@ -47,7 +47,8 @@ struct Algorithm {
   std::vector<std::string_view> aliases;
   std::string_view summary;  // one line with its source
   std::vector<OptionInfo> options;
-  std::vector<std::string_view> placements;  // legal ones, the default first
+  std::vector<std::string_view> placements;         // legal ones, the default first
+  std::vector<std::string_view> linear_placements;  // of linear attention, where these are others
   bool dynamic_masks = false;  // of those of softmax attention: computes dynamic mask attention too
   bool cross = false;  // computes cross attention: keys have tokens of their own, laid out as the queries are
   bool keys_everywhere = false;  // and where every rank holds all of these
@@ -61,6 +62,7 @@ struct Algorithm {
   std::vector<TeamSpec> (*teams)(const Scenario&) = nullptr;
 };
 
+const std::vector<std::string_view>& placements_for(const Algorithm&, const Problem&);
 std::string quoted(const OptionValue&);  // words in quotes
 // What is taken where nothing is given: the value, or the rule in words where it depends on the scenario.
 std::string default_text(const OptionInfo&);

@@ -106,12 +106,14 @@ Scenario resolve(Scenario s) {
     throw ScenarioError("parallel.algorithm", "no algorithm \"" + s.algorithm + "\"; legal: " +
                                                   listed(algorithms(), [](auto& a) { return a.name; }));
   s.algorithm = algorithm->name;
-  if (s.placement.empty()) s.placement = algorithm->placements.front();
+  const auto& legal = placements_for(*algorithm, s.problem);
+  if (s.placement.empty()) s.placement = legal.front();
   const PlacementInfo* placement = find_placement(s.placement);
-  const auto& legal = algorithm->placements;
   if (!placement || std::find(legal.begin(), legal.end(), placement->name) == legal.end())
-    throw ScenarioError("parallel.placement", "no placement \"" + s.placement + "\" for " + s.algorithm +
-                                                  "; legal: " + listed(legal, [](auto& p) { return p; }));
+    throw ScenarioError("parallel.placement",
+                        "no placement \"" + s.placement + "\" for " + s.algorithm +
+                            (&legal == &algorithm->placements ? "" : " and linear attention") +
+                            "; legal: " + listed(legal, [](auto& p) { return p; }));
   s.placement = placement->name;
   require_sizes(s.problem, s.parallel);
   check_groups(s.parallel);

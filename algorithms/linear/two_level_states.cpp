@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <string>
 
 #include "algorithms/core/defaults.hpp"
 #include "algorithms/core/grid.hpp"
@@ -53,7 +52,7 @@ void resolve_two_level_state_defaults(Scenario& s) {
   if (!s.schedule.find("inner_ranks"))
     s.schedule.set("inner_ranks", inner_ranks_by_machine(P, s.problem.heads));
   const std::int64_t A = s.schedule.count("inner_ranks");
-  if (!has_slopes(s.problem) || s.schedule.find("chunk") || P % A != 0 || s.placement != "contiguous") return;
+  if (!has_slopes(s.problem) || s.schedule.find("chunk") || P % A != 0) return;
   std::int64_t longest = 1, most = 1;
   for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica) {
     const Stretches stretches(joined(placed(s, replica), inner_teams(P, A, neighbours)), false);
@@ -66,12 +65,6 @@ void resolve_two_level_state_defaults(Scenario& s) {
 
 void validate_two_level_states(const Scenario& s) {
   const std::int64_t A = s.schedule.count("inner_ranks");
-  if (s.placement != "contiguous")
-    throw ScenarioError(
-        "parallel.placement",
-        "\"" + s.placement + "\" leaves a team's tokens in several places of a sequence, but " + s.algorithm +
-            " passes states from team to team; legal for linear attention: \"contiguous\", or "
-            "all_to_all with any placement");
   require_divided_ranks(s, "inner_ranks");
   require_divided_heads(s, A, "schedule.inner_ranks");
   if (has_slopes(s.problem)) require_few_chunks(s, A);

@@ -18,6 +18,7 @@ Algorithm hierarchical_algorithm() {
   a.aliases = {"a2a+p2p"};
   a.summary = "all-to-all inside teams of ranks, ring across them (TransformerEngine a2a+p2p)";
   a.placements = {"zigzag", "contiguous", "striped"};
+  a.linear_placements = {"contiguous"};  // a team's tokens follow each other
   a.options = two_level_options();
   for (OptionInfo& option : a.options)
     if (option.key != "pack_above" && option.key != "inner_ranks")

@@ -177,7 +177,7 @@ TEST_CASE("linear attention on two levels: trades inside, one state from team to
 TEST_CASE("linear attention on two levels: what it cannot do is refused with what is legal") {
   LinearScenarioSpec spec = two_level({Transition::head}, 4, 2);
   spec.placement = "zigzag";
-  CHECK(refusal(spec).find("legal for linear attention: \"contiguous\"") != std::string::npos);
+  CHECK(refusal(spec).find("for hierarchical and linear attention; legal: contiguous") != std::string::npos);
   spec.placement = "contiguous";
   spec.options = {{"inner_ranks", std::int64_t{3}}};
   CHECK(refusal(spec).starts_with("schedule.inner_ranks: 3 does not divide"));
