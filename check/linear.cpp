@@ -125,7 +125,7 @@ std::optional<LinearStep::Interval> LinearStep::tokens(const Held& held, Holds w
       else if (all && t.sequence != sequence)
         good = wrong(*held.box, "has a chunk across sequences: " + rows() + " follow " +
                                     contents_.tokens_of(set_of(*all)));
-      else if (t.stride != 1 || (all && t.token != all->end))
+      else if ((t.stride != 1 && t.count > 1) || (all && t.token != all->end))
         good = wrong(*held.box, "has a chunk of rows that are not consecutive tokens: " + rows());
       if (!all) all = Interval{t.token, t.token};
       all->end = t.token + t.count;

@@ -86,12 +86,27 @@ void verify_both(const Plan& plan) {
   }
 }
 
+// Whether softmax attention takes it: some options are of linear attention.
+bool is_of_softmax(const Algorithm& algorithm, const testing::Value& value) {
+  Scenario s = testing::any_scenario(4, std::string(algorithm.name));
+  s.schedule = {};
+  value.choose(s);
+  try {
+    (void)testing::resolve_with_heads(s);
+    return true;
+  } catch (const ScenarioError&) {
+    return false;
+  }
+}
+
 // The values of the option, or of the options that restrict each other, that have the most: in ring attention
 // how partial results are merged. Pairs of options are tests/properties' business.
 std::vector<testing::Value> schedules_of(const Algorithm& algorithm) {
   std::vector<testing::Value> most{{"default", [](Scenario&) {}}};
-  for (const testing::Dimension& d : testing::option_dimensions(algorithm, false))
+  for (testing::Dimension& d : testing::option_dimensions(algorithm, false)) {
+    std::erase_if(d.values, [&](const testing::Value& v) { return !is_of_softmax(algorithm, v); });
     if (d.values.size() > most.size()) most = d.values;
+  }
   return most;
 }
 

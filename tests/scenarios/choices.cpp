@@ -33,9 +33,14 @@ std::vector<Setting> settings_of(const OptionInfo& option) {
 class Options {
  public:
   Options(const Algorithm& algorithm, bool common)
-      : base_(any_scenario(4, std::string(algorithm.name))), all_(algorithm.options) {
-    base_.schedule = {};
-    base_.problem.kv_heads = base_.problem.heads;  // enough for options that cut heads in strides
+      : bases_{any_scenario(4, std::string(algorithm.name))}, all_(algorithm.options) {
+    bases_[0].schedule = {};
+    bases_[0].problem.kv_heads = bases_[0].problem.heads;  // enough for options that cut heads in strides
+    if (const std::string placement = placement_for_linear_too(algorithm); !placement.empty()) {
+      bases_.push_back(bases_[0]);
+      bases_[1].placement = placement;
+      take_attention(bases_[1].problem, Attention::linear);
+    }
     if (!common) {
       for (const OptionInfo& shared : common_options())
         std::erase_if(all_, [&](const OptionInfo& o) { return o.key == shared.key; });
@@ -78,9 +83,8 @@ class Options {
   }
 
  private:
-  std::optional<Schedule> resolved(const std::vector<std::size_t>& set,
+  std::optional<Schedule> resolved(Scenario s, const std::vector<std::size_t>& set,
                                    const std::vector<Setting>& chosen) const {
-    Scenario s = base_;
     for (std::size_t i = 0; i < set.size(); ++i)
       if (chosen[i]) s.schedule.set(all_[set[i]].key, *chosen[i]);
     try {
@@ -89,24 +93,31 @@ class Options {
       return std::nullopt;
     }
   }
-  bool legal(const std::vector<std::size_t>& set, const std::vector<Setting>& chosen) const {
-    return resolved(set, chosen).has_value();
-  }
   bool restrict_each_other(std::size_t a, std::size_t b) const {
     for (const Setting& x : settings_of(all_[a]))
       for (const Setting& y : settings_of(all_[b]))
-        if (legal({a, b}, {x, y}) != (legal({a}, {x}) && legal({b}, {y}))) return true;
+        for (const Scenario& base : bases_) {
+          const auto legal = [&](const std::vector<std::size_t>& set, const std::vector<Setting>& chosen) {
+            return resolved(base, set, chosen).has_value();
+          };
+          if (legal({a, b}, {x, y}) != (legal({a}, {x}) && legal({b}, {y}))) return true;
+        }
     return false;
   }
   // A combination that leaves an option out counts only where the option has no value.
   void add(Dimension& d, const std::vector<std::size_t>& set, const std::vector<Setting>& chosen) const {
-    const std::optional<Schedule> schedule = resolved(set, chosen);
-    if (!schedule) return;
+    const auto counts = [&](const Scenario& base) {
+      const std::optional<Schedule> schedule = resolved(base, set, chosen);
+      if (!schedule) return false;
+      for (std::size_t i = 0; i < set.size(); ++i)
+        if (!chosen[i] && schedule->find(all_[set[i]].key)) return false;
+      return true;
+    };
+    if (std::ranges::none_of(bases_, counts)) return;
     Value value;
     std::vector<std::pair<std::string, OptionValue>> options;
     for (std::size_t i = 0; i < set.size(); ++i) {
       const std::string key(all_[set[i]].key);
-      if (!chosen[i] && schedule->find(key)) return;
       value.name += (i > 0 ? "/" : "") + (chosen[i] ? to_string(*chosen[i]) : "-");
       if (chosen[i]) options.emplace_back(key, *chosen[i]);
     }
@@ -116,7 +127,7 @@ class Options {
     d.values.push_back(std::move(value));
   }
 
-  Scenario base_;
+  std::vector<Scenario> bases_;  // of every kind of attention that the options differ for
   std::vector<OptionInfo> all_;
 };
 
@@ -252,17 +263,24 @@ Dimension max_logit_dimension() {
 
 Dimension transition_dimension(const Algorithm& algorithm) {
   Dimension d{"transition", {}};
-  const auto add = [&](const char* name, Transition transition, const std::vector<double>& slopes) {
+  const auto add = [&](const char* name, Transition transition, const std::vector<double>& slopes,
+                       Gate gate = Gate::column) {
     d.values.push_back({name, [=](Scenario& s) {
                           s.problem.transition = transition;
+                          s.problem.gate = gate;
                           s.problem.slopes = slopes;  // for as many heads as there are: resolve_with_heads
                         }});
   };
+  if (attention_of(std::string(algorithm.name)) != Attention::linear) {
+    d.values.push_back({"-", [](Scenario&) {}});
+    return d;
+  }
   add("decay", Transition::decay, {});
-  if (attention_of(std::string(algorithm.name)) != Attention::linear) return d;
   add("decay 0 8", Transition::decay, {0, 8});
+  add("head", Transition::head, {});
   add("column", Transition::column, {});
   add("matrix", Transition::matrix, {});
+  add("matrix of heads", Transition::matrix, {}, Gate::head);
   return d;
 }
 
@@ -294,6 +312,13 @@ Dimension pair_mask_dimension(const Algorithm& algorithm) {
   add_softmax("buckets, sink", BiasForm::buckets, 0, true);
   add_softmax("softmax keys", BiasForm::keys, 0, true);
   add_softmax("softmax full", BiasForm::full, 0, false);
+  if (!placement_for_linear_too(algorithm).empty())
+    for (const Transition transition :
+         {Transition::decay, Transition::head, Transition::column, Transition::matrix})
+      d.values.push_back({"linear " + std::string(name(transition)), [transition](Scenario& s) {
+                            s.problem.transition = transition;
+                            take_attention(s.problem, Attention::linear);
+                          }});
   Scenario asks = any_scenario(2, std::string(algorithm.name));
   asks.schedule = {};
   asks.problem.attention = Attention::dynamic_mask;
@@ -388,6 +413,10 @@ Scenario scenario_of(const Algorithm& algorithm, const std::vector<Dimension>& d
   s.problem.attention = attention_of(s.algorithm);
   if (s.problem.attention == Attention::linear) s.problem.scale = 1;
   for (std::size_t d = 0; d < dimensions.size(); ++d) dimensions[d].values[values[d]].choose(s);
+  std::erase_if(s.schedule.options, [&](const auto& each) {
+    const OptionInfo* option = find_option(algorithm, each.first);
+    return option && !option->is_for(s.problem);
+  });
   return resolve_with_heads(s);
 }
 

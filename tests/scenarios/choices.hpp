@@ -48,8 +48,9 @@ Dimension pair_mask_dimension(const Algorithm&);
 Dimension keys_dimension(const Algorithm&);
 Dimension replica_dimension();  // one, two, and two whose ranks lie interleaved; needs the ranks
 
-// The values of a case, applied in the order of the dimensions, resolved (resolve_with_heads). Throws
-// ScenarioError where the algorithm refuses the combination.
+// The values of a case, applied in the order of the dimensions, resolved (resolve_with_heads), without
+// options that are not for its kind of attention. Throws ScenarioError where the algorithm refuses the
+// combination.
 Scenario scenario_of(const Algorithm&, const std::vector<Dimension>&, const Case&);
 std::string describe(const std::vector<Dimension>&, const Case&);  // "ranks=3, merge=fused, ..."
 
