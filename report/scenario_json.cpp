@@ -60,6 +60,8 @@ void write_problem(JsonWriter& json, const Problem& problem) {
   json.field("kv_heads", problem.kv_heads);
   json.field("head_size", problem.head_size);
   json.field("value_size", problem.value_size);
+  if (problem.has_latent())
+    json.field("kv_latent", problem.kv_latent), json.field("rope_size", problem.rope_size);
   json.field("dtype", name(problem.dtype));
   json.field("format", name(problem.format));
   json.field("mask", mask_of(problem));
@@ -234,6 +236,8 @@ Problem read_problem(const JsonNode& node) {
   if (node.has("softcap")) problem.softcap = node.at("softcap").number();
   if (node.has("buckets")) problem.buckets = node.at("buckets").integer(0, limits::buckets);
   if (node.has("max_distance")) problem.max_distance = node.at("max_distance").integer(0, limits::tokens);
+  if (node.has("kv_latent")) problem.kv_latent = node.at("kv_latent").integer(0, limits::head_size);
+  if (node.has("rope_size")) problem.rope_size = node.at("rope_size").integer(0, limits::head_size);
   if (node.has("sink")) {
     const JsonNode sink = node.at("sink");
     problem.sink = sink.text() == "head";
@@ -350,6 +354,8 @@ const std::vector<std::string>& problem_keys() {
                                              "kv_lengths",
                                              "kv_padded_lengths",
                                              "align",
+                                             "kv_latent",
+                                             "rope_size",
                                              "chunk",
                                              "prefix",
                                              "groups",

@@ -139,6 +139,7 @@ void resolve_plain_ring_defaults(Scenario& s) {
 
 void validate_plain_rings(const Scenario& s) {
   require_softmax(s);
+  require_travels(s);
   validate_ring_options(s.schedule);
 }
 
@@ -149,7 +150,8 @@ void resolve_whole_ring_defaults(Scenario& s) {
   const bool follows_at_once = s.problem.has_backward() && !o.is_word("between", "layers");
   if (follows_at_once && defaults::ring_saves_slots(s.parallel.ranks, rings[0][0].rows())) {
     if (!o.find("own_kv")) o.set("own_kv", std::string("keep"));
-    const bool may_add = !o.find("gradient_sum") && !o.is_word("tile_inputs", "copy");
+    const bool may_add =
+        !o.find("gradient_sum") && !o.is_word("tile_inputs", "copy") && !o.is_word("travels", "latent");
     if (may_add && defaults::ring_adds_in_kernel(s.problem.heads, s.problem.kv_heads)) sum_two(o);
     if (!o.is_word("gradient_sum", "fused") && !o.find("dkv_tile_heads"))
       o.set("dkv_tile_heads", defaults::ring_tile_heads(s.problem.kv_heads));
@@ -169,6 +171,13 @@ void validate_ring_options(const Schedule& s) {
   if (!sums_apart(s) && s.find("dkv_tile_heads"))
     throw ScenarioError("schedule.dkv_tile_heads",
                         "gradient_sum=\"fused\" has no tile of gradients; leave dkv_tile_heads out");
+  if (s.is_word("travels", "latent") && !sums_apart(s))
+    throw ScenarioError("schedule.gradient_sum",
+                        "travels=\"latent\" takes gradients of K and V through the weights before they are "
+                        "added; legal here: \"apart\"");
+  if (s.is_word("travels", "latent") && s.is_word("tile_inputs", "copy"))
+    throw ScenarioError("schedule.tile_inputs",
+                        "travels=\"latent\" makes the K and V of each tile anew; legal here: \"view\"");
   if (s.is_word("tile_inputs", "copy") && parts_of(s) != 1)
     throw ScenarioError("schedule.parts", "tile_inputs=\"copy\" copies whole tiles; legal here: 1");
   if (!s.is_on("overlap") && s.count("compute_lanes") != 1)
@@ -194,6 +203,7 @@ RingOptions ring_options(const Schedule& s) {
   if (!o.sums_in_tiles) o.dkv_tile_heads = s.count("dkv_tile_heads");
   o.parts = parts_of(s);
   o.keeps_own_kv = s.is_word("own_kv", "keep");
+  o.latents = s.is_word("travels", "latent");
   return o;
 }
 
@@ -261,6 +271,7 @@ OptionInfo own_kv_option() {
 std::vector<OptionInfo> whole_ring_option_infos() {
   std::vector<OptionInfo> options = ring_option_infos();
   options.push_back(own_kv_option());
+  options.push_back(travels_option());
   constexpr std::array<std::string_view, 7> of_two_ranks{
       "merge", "out_accumulator", "gradient_sum", "gradient_wire_dtype", "parts", "own_kv", "dkv_tile_heads"};
   for (OptionInfo& option : options) {

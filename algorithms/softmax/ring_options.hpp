@@ -25,6 +25,7 @@ struct RingOptions {
   bool keeps_own_kv = false;        // the backward reads the own K and V where they are
   bool sums_in_tiles = false;       // gradient_sum="fused": attention kernels add to what has come
   std::int64_t parts = 1;           // in which rows travel
+  bool latents = false;             // travels="latent": they travel in the place of K and V
 };
 
 RingOptions ring_options(const Schedule& resolved);
