@@ -17,8 +17,8 @@ RingAttention::RingAttention(const Scope& scope, const RingOptions& options, con
     : s(scope),
       b(scope.b),
       o(options),
-      there(b.shared().rotation(s.tokens, b.visible(), o.travel, route_there), s.place()),
-      back(b.shared().rotation(s.tokens, b.visible(), o.travel, route_back), s.place()),
+      there(b.shared().rotation(s.tokens, s.key_tokens, b.visible(), o.travel, route_there), s.place()),
+      back(b.shared().rotation(s.tokens, s.key_tokens, b.visible(), o.travel, route_back), s.place()),
       outer(outer_team) {
   for (int owner = 0; owner < s.P(); ++owner)
     tiles.push_back(s.tile(owner, owner == s.place() ? Take::all : Take::live));
@@ -152,7 +152,7 @@ void RingAttention::attend(const Forward& f, const TileOfVisit& of) {
 }
 
 Rows RingAttention::part_of(int owner, std::int64_t part) const {
-  if (o.parts == 1) return Rows::range(0, s.rows);
+  if (o.parts == 1) return Rows::range(0, s.key_rows);
   return cut_in_parts(s.keys[owner].runs, o.parts, CutAt::sequences)[static_cast<std::size_t>(part)];
 }
 
@@ -207,7 +207,7 @@ bool RingAttention::begins_with_all_queries(const Backward& g) const {
   const int owner = back.owner(0);
   if (!adds_in_kernels()) {
     const Tile& first = tile(owner);
-    const bool copied = o.copy_tiles && first.k_rows.count() < s.rows;
+    const bool copied = o.copy_tiles && first.k_rows.count() < s.key_rows;
     return works(owner) && !copied && first.q_rows.count() == s.rows;
   }
   if (b.declared(g.dq).role == Role::wide) return false;  // it is set to 0 first
@@ -321,7 +321,7 @@ void RingAttention::differentiate_in_parts(const Backward& g, const Tile& t, Bui
   const std::int64_t most = o.dkv_tile_heads > 0 ? std::min(o.dkv_tile_heads, all.count()) : all.count();
   const std::int64_t sharing = b.problem().heads / b.problem().kv_heads;
   if (!dkv_tile.given())
-    dkv_tile = s.dkv_buffer("dkv_tile", o.gradient_wire, Category::working, 1, s.rows,
+    dkv_tile = s.dkv_buffer("dkv_tile", o.gradient_wire, Category::working, 1, s.key_rows,
                             {all.begin, all.begin + most});
   const Builder::AttendBackward whole = of_tile;
   for (std::int64_t first = all.begin; first < all.end; first += most) {

@@ -45,10 +45,10 @@ Distribution shared_tokens(const Distribution& ring) {
 }
 
 // Does it save enough to send only rows that are needed?
-bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
+bool needed_saves(const Scenario& s, const std::vector<RingTokens>& rings) {
   std::vector<Distribution> shared;
   double all_rows = 0, shared_rows = 0;
-  for (const Distribution& ring : rings) {
+  for (const auto& [queries, ring] : rings) {
     shared.push_back(shared_tokens(ring));
     const auto P = static_cast<double>(ring.size());
     for (int place = 0; place < ring.size(); ++place) {
@@ -70,8 +70,8 @@ bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
   for (const Phase phase : {Phase::forward, Phase::backward}) {
     if (phase == Phase::backward && !p.has_backward()) continue;
     for (std::size_t i = 0; i < rings.size(); ++i) {
-      needed += rotation_bytes(shared[i], visible, Travel::needed, phase, kv, gradient);
-      whole += rotation_bytes(rings[i], visible, Travel::whole, phase, kv, gradient);
+      needed += rotation_bytes(rings[i].queries, shared[i], visible, Travel::needed, phase, kv, gradient);
+      whole += rotation_bytes(rings[i].keys, visible, Travel::whole, phase, kv, gradient);
     }
   }
   return defaults::needed_rows_pay(needed, whole);
@@ -94,10 +94,12 @@ void sum_two(Schedule& s) {
   if (!s.find("parts")) s.set("parts", defaults::ring_parts());
 }
 
-std::vector<Distribution> rings_of_all(const Scenario& s) {
-  std::vector<Distribution> rings;
-  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica)
-    rings.push_back(placed(s, replica));
+std::vector<RingTokens> rings_of_all(const Scenario& s) {
+  std::vector<RingTokens> rings;
+  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica) {
+    const Distribution queries = placed(s, replica);
+    rings.push_back({queries, s.problem.is_cross() ? placed_keys(s, replica) : queries});
+  }
   return rings;
 }
 
@@ -107,7 +109,7 @@ std::int64_t parts_of(const Schedule& s) {
 
 }  // namespace
 
-void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& rings) {
+void resolve_ring_defaults(Scenario& scenario, const std::vector<RingTokens>& rings) {
   Schedule& s = scenario.schedule;
   if (!s.find("out_accumulator")) {
     const OptionValue* accumulator = s.find("accumulator");
@@ -124,6 +126,7 @@ void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& 
 Algorithm algorithm_of_rings(void (*build)(Builder&)) {
   Algorithm a;
   a.placements = {"zigzag", "contiguous", "striped", "hybrid"};
+  a.cross = true;
   for (const OptionInfo& option : ring_option_infos())
     if (option.key != "tile_inputs" && option.key != "gradient_sum" && option.key != "parts")
       a.options.push_back(option);
@@ -144,11 +147,11 @@ void validate_plain_rings(const Scenario& s) {
 }
 
 void resolve_whole_ring_defaults(Scenario& s) {
-  const std::vector<Distribution> rings = rings_of_all(s);
+  const std::vector<RingTokens> rings = rings_of_all(s);
   Schedule& o = s.schedule;
   if (defaults::ring_merges_in_kernel(s.parallel.ranks)) merge_two(o);
   const bool follows_at_once = s.problem.has_backward() && !o.is_word("between", "layers");
-  if (follows_at_once && defaults::ring_saves_slots(s.parallel.ranks, rings[0][0].rows())) {
+  if (follows_at_once && defaults::ring_saves_slots(s.parallel.ranks, rings[0].keys[0].rows())) {
     if (!o.find("own_kv")) o.set("own_kv", std::string("keep"));
     const bool may_add =
         !o.find("gradient_sum") && !o.is_word("tile_inputs", "copy") && !o.is_word("travels", "latent");

@@ -42,8 +42,11 @@ void resolve_whole_ring_defaults(Scenario&);
 Algorithm algorithm_of_rings(void (*build)(Builder&));
 void resolve_plain_ring_defaults(Scenario&);
 void validate_plain_rings(const Scenario&);
-// `members`: for every ring of one replica, the tokens of its members.
-void resolve_ring_defaults(Scenario&, const std::vector<Distribution>& rings);
+// For every ring of one replica, the tokens of its members: of their queries and of the keys that travel.
+struct RingTokens {
+  Distribution queries, keys;
+};
+void resolve_ring_defaults(Scenario&, const std::vector<RingTokens>& rings);
 void validate_ring_options(const Schedule&);
 
 }  // namespace cplab
