@@ -247,6 +247,20 @@ PlacedCall CallConverter::merge(const Operation& op) const {
   return placed;
 }
 
+PlacedCall CallConverter::projection(const Operation& op) const {
+  using enum Operand;
+  if (op.kind == OpKind::project)
+    return place(op, kernels::Project{}, {latent, rope_key, key_weights, value_weights, k, v});
+  if (op.kind == OpKind::project_backward) {
+    kernels::ProjectBackward call;
+    call.write = write_of(op, dlatent);
+    return place(op, call, {dk, dv, key_weights, value_weights, dlatent, drope_key});
+  }
+  kernels::WeightGradient call;
+  call.write = write_of(op, dkey_weights);
+  return place(op, call, {latent, dk, dv, dkey_weights, dvalue_weights});
+}
+
 // copy, cast, add, maximum and fill: whole boxes, over any number of slots and both planes.
 std::vector<PlacedCall> CallConverter::element_by_element(const Operation& op) const {
   const View& into = view_of(op, Operand::into);
@@ -280,6 +294,9 @@ std::vector<PlacedCall> CallConverter::calls(const Operation& op) const {
       return {
           place(op, kernels::Rowwise{kernels::Rowwise::Kind::row_dot, {}, {}, {}, 0}, {dout, out, delta})};
     case OpKind::sink_gradient: return {place(op, kernels::SinkGradient{}, {sink, lse, delta, dsink})};
+    case OpKind::project:
+    case OpKind::project_backward:
+    case OpKind::weight_gradient: return {projection(op)};
     case OpKind::merge: return {merge(op)};
     case OpKind::copy:
     case OpKind::cast:

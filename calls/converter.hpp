@@ -62,6 +62,7 @@ class CallConverter {
   PlacedCall masked_attend_backward(const Operation&) const;
   void add_pair_mask(const Operation&, kernels::PairMask&, std::vector<Operand>&) const;
   PlacedCall merge(const Operation&) const;
+  PlacedCall projection(const Operation&) const;
   std::vector<PlacedCall> element_by_element(const Operation&) const;
   std::span<const kernels::Segment> segments(const Operation&) const;
   // Linear attention: linear_calls.cpp.

@@ -55,6 +55,15 @@ std::vector<kernels::View*> views_of(KernelCall& call) {
                      {&c.mask.bias, &c.mask.keep, &c.mask.table, &c.dbias, &c.dtable});
     }
     Views operator()(kernels::SinkGradient& c) const { return {&c.sink, &c.lse, &c.delta, &c.dsink}; }
+    Views operator()(kernels::Project& c) const {
+      return {&c.latent, &c.rope_key, &c.key_weights, &c.value_weights, &c.k, &c.v};
+    }
+    Views operator()(kernels::ProjectBackward& c) const {
+      return {&c.dk, &c.dv, &c.key_weights, &c.value_weights, &c.dlatent, &c.drope_key};
+    }
+    Views operator()(kernels::WeightGradient& c) const {
+      return {&c.latent, &c.dk, &c.dv, &c.dkey_weights, &c.dvalue_weights};
+    }
 
     using Required = std::initializer_list<kernels::View*>;
     using Optional = std::initializer_list<std::optional<kernels::View>*>;

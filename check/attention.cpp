@@ -117,7 +117,7 @@ std::string Contents::query_heads(std::int32_t key_head, const HeadShare& share)
   const Problem& p = model_.plan->scenario.problem;
   const std::int64_t group = p.heads / p.kv_heads, first = key_head * group + share.begin,
                      last = key_head * group + share.end - 1;
-  if (share.end - share.begin == group) return {};
+  if (share.end - share.begin == head_sets_.heads()) return {};
   return first == last ? " with query head " + std::to_string(first)
                        : " with query heads " + std::to_string(first) + ".." + std::to_string(last);
 }
@@ -341,6 +341,7 @@ std::vector<Contents::Heads> Contents::cut_key_heads(const Operation& op, const 
 void Contents::share(const Operation& op, Heads h, Runs& runs) {
   const Problem& p = model_.plan->scenario.problem;
   const auto group = static_cast<std::int32_t>(p.heads / p.kv_heads);
+  if (group == 1) return;
   const std::int32_t begin = (op.head_begin + h.begin) % group,
                      end = std::min(begin + h.end - h.begin, group);
   for (Run& run : runs) run.value.set = head_sets_.of({begin, end, run.value.set});

@@ -10,14 +10,21 @@
 #include "check/matching.hpp"
 
 namespace cplab::checking {
+namespace {
+
+// Whose gradients come together in that of a key: of a key head its group's, of a latent all.
+std::int32_t heads_of_a_key(const Problem& p) {
+  return static_cast<std::int32_t>(p.has_latent() ? p.heads : p.heads / p.kv_heads);
+}
+
+}  // namespace
 
 Contents::Contents(Model& model, Findings& findings, CheckResult& result)
     : model_(model),
       findings_(findings),
       result_(result),
       tokens_(model.plan->scenario),
-      head_sets_(sets_, static_cast<std::int32_t>(model.plan->scenario.problem.heads /
-                                                  model.plan->scenario.problem.kv_heads)),
+      head_sets_(sets_, heads_of_a_key(model.plan->scenario.problem)),
       ranks_(model.ranks.size()),
       known_(1024) {
   for (std::uint32_t r = 0; r < ranks_.size(); ++r) hold_inputs(r);
@@ -32,7 +39,7 @@ void Contents::hold_inputs(std::uint32_t r) {
   for (std::uint32_t b = 0; b < rank.plan->buffers.size(); ++b) {
     const Buffer& buffer = rank.plan->buffers[b];
     if (buffer.category != Category::input) continue;
-    const Side side = buffer.name == "kv" ? Side::keys : Side::queries;
+    const Side side = buffer.name == "kv" || buffer.name == "latent" ? Side::keys : Side::queries;
     const std::int64_t n = tokens_.rows(replica, side), id = tokens_.first_row(replica, position, side);
     const auto hold = [&](Holds holds, std::int64_t begin, std::int64_t width) {
       if (n == 0) return;
@@ -50,13 +57,23 @@ void Contents::hold_inputs(std::uint32_t r) {
       return buffer.role == role && buffer.slots == 1 && buffer.rows == n && buffer.heads == heads &&
              buffer.width == width;
     };
-    const auto is_parameter = [&](std::int64_t width) {
-      return buffer.role == Role::wide && buffer.slots == 1 && buffer.rows == 1 && buffer.heads == p.heads &&
+    const auto is_parameter = [&](std::int64_t width, Role role = Role::wide) {
+      return buffer.role == role && buffer.slots == 1 && buffer.rows == 1 && buffer.heads == p.heads &&
              buffer.width == width;
     };
     if (buffer.name == "q" && is(p.heads, p.head_size)) {
       hold(Holds::q, 0, p.head_size);
-    } else if (buffer.name == "kv" && is(p.kv_heads, p.head_size + p.value_size + p.key_columns())) {
+    } else if (p.has_latent() && buffer.name == "latent" && is(1, p.kv_latent + p.rope_size)) {
+      hold(Holds::latent, 0, p.kv_latent);
+      hold(Holds::rope_key, p.kv_latent, p.rope_size);
+    } else if (p.has_latent() && buffer.name == "key_weights" &&
+               is_parameter(p.kv_latent * p.projected_size(), Role::nominal)) {
+      hold_parameter(r, b, Holds::key_weights);
+    } else if (p.has_latent() && buffer.name == "value_weights" &&
+               is_parameter(p.kv_latent * p.value_size, Role::nominal)) {
+      hold_parameter(r, b, Holds::value_weights);
+    } else if (!p.has_latent() && buffer.name == "kv" &&
+               is(p.kv_heads, p.head_size + p.value_size + p.key_columns())) {
       hold(Holds::k, 0, p.head_size);
       hold(Holds::v, p.head_size, p.value_size);
       if (p.key_columns() > 0) hold(Holds::bias, p.head_size + p.value_size, 1);
@@ -324,7 +341,7 @@ Value Contents::join(Site s, const Box& into, const Run& a, const Run& b, std::i
   if (x.holds == y.holds && (x.holds == Holds::state || x.holds == Holds::dstate))
     return join_states(s, into, a, b);
   const bool summable = x.holds == Holds::out || x.holds == Holds::dq || x.holds == Holds::dbias ||
-                        x.holds == Holds::dsink || x.holds == Holds::dtable || of_keys(x.holds);
+                        x.holds == Holds::dsink || of_pairs(x.holds) || of_keys(x.holds);
   if (x.holds != y.holds || !summable)
     return wrong("adds " + std::string(name(x.holds)) + " to " + std::string(name(y.holds)));
   if (!a.same_rows(b) || x.head_shift != y.head_shift || x.width_shift != y.width_shift)
@@ -333,10 +350,10 @@ Value Contents::join(Site s, const Box& into, const Run& a, const Run& b, std::i
                  (a.id() == b.id() ? " in other heads, columns or steps" : ""));
   if (x.norm != y.norm) return wrong("adds parts of out that are normalised by different keys");
   const bool by_key = of_keys(x.holds);
-  const auto set = by_key                     ? head_sets_.join(x.set, y.set)
-                   : x.holds == Holds::dtable ? pairs_.join(x.set, y.set)
-                                              : sets_.join(x.set, y.set);
-  if (!set && (x.holds == Holds::dsink || x.holds == Holds::dtable))
+  const auto set = by_key              ? head_sets_.join(x.set, y.set)
+                   : of_pairs(x.holds) ? pairs_.join(x.set, y.set)
+                                       : sets_.join(x.set, y.set);
+  if (!set && (x.holds == Holds::dsink || of_pairs(x.holds)))
     return wrong("adds contributions to " + std::string(name(x.holds)) + " that are there already");
   if (!set)
     return wrong("adds contributions to " + std::string(name(x.holds)) + " that cover a pair twice, for " +
@@ -376,6 +393,9 @@ void Contents::run(std::uint32_t r, std::uint32_t i) {
     case OpKind::attend_backward: return attend_backward(s, op);
     case OpKind::row_dot: return row_dot(s);
     case OpKind::sink_gradient: return sink_gradient(s);
+    case OpKind::project: return project(s, op);
+    case OpKind::project_backward: return project_backward(s, op);
+    case OpKind::weight_gradient: return weight_gradient(s, op);
     case OpKind::merge: return merge(s);
     case OpKind::copy:
     case OpKind::cast:
@@ -468,6 +488,8 @@ bool Contents::kept_wide(Holds holds) const {
     case Holds::bias_table:
     case Holds::dsink:
     case Holds::dtable:
+    case Holds::dkey_weights:
+    case Holds::dvalue_weights:
     case Holds::max_logit: return true;
     case Holds::log_decay:
     case Holds::beta:

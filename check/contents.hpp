@@ -106,7 +106,7 @@ class Contents final : public Interpreter {
   Run larger(Site, std::uint32_t from_rank, const Box& from, const Box& into, const Run& a, const Run& b);
   void maximum(Site, std::uint32_t from_rank, const Box& from, const Box& into, std::uint32_t writer);
   void raise_max_logit(Site, const Operation&, Heads, const Runs& tile, std::uint32_t writer);
-  const std::string& wrong_pairs(int replica, std::uint32_t pairs);
+  const std::string& wrong_pairs(int replica, std::uint32_t pairs, Axis = Axis::queries);
 
   // check/parameters.cpp: what ranks hold whole, sinks and tables, and its gradients.
   void hold_parameter(std::uint32_t rank, std::uint32_t buffer, Holds);
@@ -116,11 +116,22 @@ class Contents final : public Interpreter {
   std::string twice(const char* verb, std::uint32_t a, std::uint32_t b) const;
   bool expect_table(Site, const Operation&, Heads);
   void add_table(Site, const Operation&, Heads, const Runs& tile, std::uint32_t writer);
+  void add_to_parameter(Site, const Box&, Heads, const Run& more, std::uint32_t writer);
   void sink_gradient(Site);
   std::optional<std::uint32_t> tokens_of_rows(const Runs&);
   std::string wrong_queries(int replica, std::uint32_t set);
-  // max_logit, dsink, dbias_table.
+  // max_logit, dsink, dbias_table, gradients of weights.
   void check_whole_output(std::uint32_t rank, std::string_view name, Holds);
+
+  // check/projections.cpp: K and V from latents, and their gradients.
+  void project(Site, const Operation&);
+  void project_backward(Site, const Operation&);
+  void weight_gradient(Site, const Operation&);
+  void count_products(Site, const Operation&, Operand rows, Operand latents, Operand of_keys, Operand values);
+  bool expect_weights(Site, const Operation&, Heads);
+  bool expect_gradient(Site, const Box&, const Runs&, Holds, std::int32_t head);
+  bool sum_of_heads(Site, const Operation&, Heads, Runs& sum, bool first);
+  void write_weights(Site, const Operation&, Operand, Heads, const Runs& gradients, std::uint32_t writer);
 
   // check/outputs.cpp: states wherever they are added, and at the end.
   Value join_states(Site, const Box& into, const Run& a, const Run& b);
@@ -133,8 +144,12 @@ class Contents final : public Interpreter {
   double pairs_of(Site) const;
   // A gradient of keys: it covers queries.
   bool of_keys(Holds holds) const {
-    return holds == Holds::dk || holds == Holds::dv ||
+    return holds == Holds::dk || holds == Holds::dv || holds == Holds::dlatent || holds == Holds::drope_key ||
            (holds == Holds::dbias && model_.plan->scenario.problem.bias == BiasForm::keys);
+  }
+  // A sum over pairs that every rank holds whole.
+  static bool of_pairs(Holds holds) {
+    return holds == Holds::dtable || holds == Holds::dkey_weights || holds == Holds::dvalue_weights;
   }
   // Bias and keep mask of dynamic mask attention.
   std::pair<const Box*, const Box*> pair_masks(Site, const Operation&) const;  // bias, keep; null: absent

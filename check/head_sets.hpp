@@ -25,6 +25,7 @@ class HeadSets {
  public:
   // `heads`: query heads of a group.
   HeadSets(Sets& tokens, std::int32_t heads) : tokens_(tokens), heads_(heads) {}
+  std::int32_t heads() const { return heads_; }
 
   std::uint32_t of(const HeadShare&);
   // Their union; nothing if they share a token of a head.

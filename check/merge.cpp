@@ -326,8 +326,9 @@ void Contents::raise_max_logit(Site s, const Operation& op, Heads heads, const R
 // ---- the output ---------------------------------------------------------------------------------
 
 // What the pairs lack of all live pairs of a replica, or have beyond them; empty if nothing.
-const std::string& Contents::wrong_pairs(int replica, std::uint32_t pairs) {
-  const std::uint64_t key = (std::uint64_t{pairs} << 32) | static_cast<std::uint32_t>(replica);
+const std::string& Contents::wrong_pairs(int replica, std::uint32_t pairs, Axis axis) {
+  const std::uint64_t key =
+      (std::uint64_t{pairs} << 32) | (static_cast<std::uint32_t>(replica) * 2 + (axis == Axis::keys));
   const auto [known, fresh] = wrong_pairs_.try_emplace(key);
   std::string& text = known->second;
   if (!fresh) return text;
@@ -335,8 +336,8 @@ const std::string& Contents::wrong_pairs(int replica, std::uint32_t pairs) {
   const std::int64_t ranks = model_.plan->scenario.parallel.ranks, first = at,
                      end = at + tokens_.rows(replica, Side::queries) * ranks;
   const auto test = [&](std::int64_t until, std::uint32_t keys) {
-    if (at < until && text.empty() && !complete(Axis::queries, at, until - at, keys))
-      text = missing(Axis::queries, at, until - at, keys);
+    if (at < until && text.empty() && !complete(axis, at, until - at, keys))
+      text = missing(axis, at, until - at, keys);
     at = until;
   };
   for (const PairSets::Queries& queries : pairs_[pairs]) {

@@ -18,8 +18,15 @@ void Contents::finish() {
     if (!linear) check_output(r, "lse", Holds::lse, 0, 1);
     if (p.has_backward()) {
       check_output(r, "dq", Holds::dq, 0, p.head_size);
-      check_output(r, "dkv", Holds::dk, 0, p.head_size);
-      check_output(r, "dkv", Holds::dv, p.head_size, p.head_size + p.value_size);
+      if (p.has_latent()) {
+        check_output(r, "dlatent", Holds::dlatent, 0, p.kv_latent);
+        check_output(r, "dlatent", Holds::drope_key, p.kv_latent, p.kv_latent + p.rope_size);
+        check_whole_output(r, "dkey_weights", Holds::dkey_weights);
+        check_whole_output(r, "dvalue_weights", Holds::dvalue_weights);
+      } else {
+        check_output(r, "dkv", Holds::dk, 0, p.head_size);
+        check_output(r, "dkv", Holds::dv, p.head_size, p.head_size + p.value_size);
+      }
       const std::int64_t behind = p.head_size + p.value_size;
       if (p.bias == BiasForm::keys) check_output(r, "dkv", Holds::dbias, behind, behind + 1);
       if (p.bias == BiasForm::full) check_output(r, "dbias", Holds::dbias, 0, p.pair_columns());
@@ -30,12 +37,13 @@ void Contents::finish() {
     if (linear) check_linear_outputs(r);
     const bool backward = p.has_backward();
     for (const Buffer& b : model_.ranks[r].plan->buffers) {
-      const bool known = b.name == "out" || (!linear && b.name == "lse") ||
-                         (p.max_logit && b.name == "max_logit") ||
-                         (backward && (b.name == "dq" || b.name == "dkv")) ||
-                         (backward && p.bias == BiasForm::full && b.name == "dbias") ||
-                         (backward && p.bias == BiasForm::buckets && b.name == "dbias_table") ||
-                         (backward && p.sink && b.name == "dsink") || (linear && is_linear_output(p, b.name));
+      const bool known =
+          b.name == "out" || (!linear && b.name == "lse") || (p.max_logit && b.name == "max_logit") ||
+          (backward && (b.name == "dq" || b.name == (p.has_latent() ? "dlatent" : "dkv"))) ||
+          (backward && p.has_latent() && (b.name == "dkey_weights" || b.name == "dvalue_weights")) ||
+          (backward && p.bias == BiasForm::full && b.name == "dbias") ||
+          (backward && p.bias == BiasForm::buckets && b.name == "dbias_table") ||
+          (backward && p.sink && b.name == "dsink") || (linear && is_linear_output(p, b.name));
       if (b.category == Category::output && !known)
         findings_.add(FindingKind::leak, model_.ranks[r].plan, none,
                       static_cast<std::uint32_t>(&b - model_.ranks[r].plan->buffers.data()),
@@ -50,8 +58,10 @@ void Contents::check_output(std::uint32_t r, std::string_view wanted, Holds hold
   const RankModel& rank = model_.ranks[r];
   const Problem& p = model_.plan->scenario.problem;
   const int replica = rank.plan->replica, position = rank.plan->position;
-  const Side side = wanted == "dkv" ? Side::keys : Side::queries;
-  const std::int64_t rows = tokens_.rows(replica, side), heads = wanted == "dkv" ? p.kv_heads : p.heads;
+  const Side side = of_keys(holds) ? Side::keys : Side::queries;
+  const std::int64_t rows = tokens_.rows(replica, side), heads = wanted == "dkv"       ? p.kv_heads
+                                                                 : wanted == "dlatent" ? 1
+                                                                                       : p.heads;
   if (rows == 0) return;
   const auto& list = rank.plan->buffers;
   const auto at = std::find_if(list.begin(), list.end(), [&](const Buffer& b) {

@@ -162,6 +162,10 @@ void Contents::add_table(Site s, const Operation& op, Heads heads, const Runs& t
   const std::uint32_t pairs = pairs_.of(tile);
   more.value.holds = pairs == 0 ? Holds::zero : Holds::dtable;
   if (pairs != 0) more.value.set = pairs, more.value.head_shift = op.head_begin;
+  add_to_parameter(s, box, heads, more, writer);
+}
+
+void Contents::add_to_parameter(Site s, const Box& box, Heads heads, const Run& more, std::uint32_t writer) {
   read(s.rank, box, heads, b_);
   for (Run& run : b_) {
     if (run.value.holds == Holds::nothing) {
@@ -222,9 +226,13 @@ void Contents::check_whole_output(std::uint32_t r, std::string_view wanted, Hold
             "holds " + std::string(name(v.holds)) + " where " + std::string(name(holds)) + " belongs");
     } else if (!blank && (v.head_shift != 0 || v.width_shift != 0)) {
       wrong(FindingKind::coverage, "holds those of other heads or columns");
-    } else if (const std::string text = holds == Holds::dsink
-                                            ? wrong_queries(rank.plan->replica, blank ? 0 : v.set)
-                                            : wrong_pairs(rank.plan->replica, blank ? 0 : v.set);
+    } else if (const std::string text =
+                   holds == Holds::dsink
+                       ? wrong_queries(rank.plan->replica, blank ? 0 : v.set)
+                       : wrong_pairs(rank.plan->replica, blank ? 0 : v.set,
+                                     holds == Holds::dkey_weights || holds == Holds::dvalue_weights
+                                         ? Axis::keys
+                                         : Axis::queries);
                !text.empty()) {
       wrong(FindingKind::coverage, text);
     }

@@ -19,7 +19,7 @@ void append(std::vector<Piece>& pieces, std::int64_t begin, std::int64_t end, co
 }  // namespace
 
 std::string_view name(Holds holds) {
-  constexpr std::array<std::string_view, 30> names{"nothing",
+  constexpr std::array<std::string_view, 38> names{"nothing",
                                                    "q",
                                                    "k",
                                                    "v",
@@ -45,6 +45,14 @@ std::string_view name(Holds holds) {
                                                    "bias_table",
                                                    "dsink",
                                                    "dbias_table",
+                                                   "latent",
+                                                   "rope_key",
+                                                   "dlatent",
+                                                   "drope_key",
+                                                   "key_weights",
+                                                   "value_weights",
+                                                   "dkey_weights",
+                                                   "dvalue_weights",
                                                    "zero",
                                                    "minus infinity",
                                                    "a number",

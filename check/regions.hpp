@@ -35,8 +35,16 @@ enum class Holds : std::uint8_t {
   transition,  // of the tokens `set`, which follow each other; rows are numbered by D
   sink,        // parameters: one row, whose id is 0
   bias_table,
-  dsink,           // of the queries `set`; one row, whose id is 0
-  dtable,          // of the pairs `set` of PairSets; likewise
+  dsink,   // of the queries `set`; one row, whose id is 0
+  dtable,  // of the pairs `set` of PairSets; likewise
+  latent,  // inputs' rows, which are of one head
+  rope_key,
+  dlatent,  // as dk and dv, of all query heads in the place of a group
+  drope_key,
+  key_weights,  // parameters
+  value_weights,
+  dkey_weights,  // of the pairs `set` of PairSets, in which keys have the place of queries; likewise
+  dvalue_weights,
   zero,            // an empty partial of anything but lse and max_logit
   minus_infinity,  // an empty lse or max_logit
   constant,        // another number
@@ -50,7 +58,8 @@ struct Value {
   Holds holds = Holds::nothing;
   std::int32_t head_shift = 0;   // tensor head = buffer head + head_shift
   std::int32_t width_shift = 0;  // tensor column = buffer column + width_shift
-  std::uint32_t set = 0;         // id in Sets; of dk and dv in HeadSets, of max_logit and dtable in PairSets
+  std::uint32_t set = 0;         // id in Sets; of gradients of keys in HeadSets, of max_logit, dtable and
+                                 // gradients of weights in PairSets
   std::uint32_t norm = 0;
   std::uint32_t writer = none;  // index into the rank's writes, to find values nobody reads
   std::int64_t shift = 0;

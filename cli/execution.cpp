@@ -70,6 +70,13 @@ bool on_gpu(const Arguments& arguments, const char* default_device) {
                          " (and NCCL for that transport); --device cpu executes the same plan on the CPU");
 }
 
+void require_gpu_kernels(const Problem& problem) {
+  if (problem.has_latent())
+    throw InputError(
+        "--device gpu: latent keys and values (problem.kv_latent) are projected on the CPU "
+        "alone; legal here: cpu");
+}
+
 int ranks_per_gpu(const Arguments& arguments) {
   constexpr std::int64_t most_ranks = 64;
   return static_cast<int>(arguments.integer("ranks-per-gpu", 1, 1, most_ranks));

@@ -34,6 +34,9 @@ constexpr double clocks_settle_s = 0.4;
 
 int ranks_per_gpu(const Arguments&);  // --ranks-per-gpu
 
+// Throws InputError for what only the CPU executes.
+void require_gpu_kernels(const Problem&);
+
 // --ranks-per-gpu, --allocator, --jitter, --timeout. `with` outlives the execution.
 GpuOptions gpu_options(const Arguments&, const Participation& with);
 double timeout_of(const Arguments&);  // without the option: of meetings

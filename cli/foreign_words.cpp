@@ -42,10 +42,9 @@ const std::vector<Synonyms>& explained() {
        "memory is not described.",
        {"kv_cache", "cache", "kv_cache_dtype", "page_size", "block_table", "paged", "paged_kv", "cache_len",
         "past_key_values", "decode", "decoding", "num_splits", "split_kv", "use_cache", "cache_seqlens"}},
-      {"latent attention is given by the heads that it expands to, such as head_size = 192 and value_size = "
-       "128.",
-       {"kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "kv_latent", "rope_size",
-        "mla"}},
+      {"latent attention is problem.kv_latent (kv_lora_rank) and rope_size (qk_rope_head_dim), beside the "
+       "heads that they expand to: head_size = 192 (qk_nope_head_dim + qk_rope_head_dim), value_size = 128.",
+       {"q_lora_rank", "qk_nope_head_dim", "mla"}},
       {"a mask is given by lengths, mask, window, chunk, prefix, groups and mask_rectangles = [[q0, q1, k0, "
        "k1, "
        "\"full\"|\"causal\"|\"inverse_causal\"], ...]: write one rectangle for each pair of ranges (with "

@@ -83,6 +83,8 @@ const std::vector<Synonyms>& keys() {
        {"position_bias", "relative_position_bias", "relative_attention_bias", "has_relative_attention_bias"}},
       {"problem.buckets", {"relative_attention_num_buckets", "num_buckets"}},
       {"problem.max_distance", {"relative_attention_max_distance"}},
+      {"problem.kv_latent", {"kv_lora_rank"}},
+      {"problem.rope_size", {"qk_rope_head_dim"}},
       {"problem.bias = \"full\" (or \"keys\", \"alibi\", \"buckets\")",
        {"attn_bias", "attention_bias", "bias_type", "attn_bias_type", "core_attention_bias",
         "core_attention_bias_type", "score_bias"}},

@@ -161,6 +161,47 @@ void check_call(const SinkGradient& call) {
     require(view->dtype == call.sink.dtype, "sink_gradient: the operands differ in dtype");
 }
 
+namespace {
+
+// K and V, or their gradients, with a latent and weights of C rows, or gradients of these.
+void check_projection(const View& latent, const View& k, const View& v, const View& of_k, const View& of_v,
+                      std::int64_t rope_columns) {
+  check_views({&latent, &k, &v, &of_k, &of_v});
+  const std::int64_t C = latent.width;
+  require(latent.heads == 1 && k.rows == latent.rows && v.rows == latent.rows && k.heads == v.heads,
+          "a projection: latents, keys and values differ in rows or heads");
+  require(of_k.rows == 1 && of_v.rows == 1 && of_k.heads == k.heads && of_v.heads == k.heads,
+          "a projection: the weights are not one row for each head");
+  require(rope_columns >= 0 && of_k.width == C * (k.width - rope_columns) && of_v.width == C * v.width,
+          "a projection: the weights do not fit latents, keys and values");
+}
+
+}  // namespace
+
+void check_call(const Project& call) {
+  check_view(call.rope_key);
+  require(call.rope_key.heads == 1 && call.rope_key.rows == call.latent.rows,
+          "project: the rope key does not fit the latents");
+  check_projection(call.latent, call.k, call.v, call.key_weights, call.value_weights, call.rope_key.width);
+}
+
+void check_call(const ProjectBackward& call) {
+  check_view(call.drope_key);
+  require(call.drope_key.heads == 1 && call.drope_key.rows == call.dlatent.rows,
+          "project_backward: the gradients of rope key and latents differ in rows");
+  check_projection(call.dlatent, call.dk, call.dv, call.key_weights, call.value_weights,
+                   call.drope_key.width);
+  require(call.write != Write::merge, "project_backward: write must be store or add");
+}
+
+void check_call(const WeightGradient& call) {
+  const std::int64_t C = call.latent.width;
+  require(C > 0 && call.dkey_weights.width % C == 0, "weight_gradient: the weights do not fit the latents");
+  check_projection(call.latent, call.dk, call.dv, call.dkey_weights, call.dvalue_weights,
+                   call.dk.width - call.dkey_weights.width / C);
+  require(call.write != Write::merge, "weight_gradient: write must be store or add");
+}
+
 void check_call(const Rowwise& call) {
   check_view(call.into);
   if (call.sources() > 0) check_view(call.a);

@@ -26,5 +26,8 @@ void check_call(const MergeLse& call);
 void check_call(const Rescale& call);
 void check_call(const Rowwise& call);
 void check_call(const SinkGradient& call);
+void check_call(const Project& call);
+void check_call(const ProjectBackward& call);
+void check_call(const WeightGradient& call);
 
 }  // namespace cplab::kernels

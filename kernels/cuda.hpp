@@ -68,6 +68,10 @@ class CudaCalls {
   std::size_t add(const Rescale& call);
   std::size_t add(const Rowwise& call);
   std::size_t add(const SinkGradient& call);
+  // Refused: there are no matrix products of layers here.
+  std::size_t add(const Project& call);
+  std::size_t add(const ProjectBackward& call);
+  std::size_t add(const WeightGradient& call);
   // Of linear attention; transitions that are not one factor a head are refused.
   std::size_t add(const LinearLocal& call);
   std::size_t add(const LinearLocalBackward& call);

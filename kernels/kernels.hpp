@@ -115,6 +115,26 @@ struct SinkGradient {
   View dsink;
 };
 
+// K and V from latents (MLA). latent [n,1,C], rope_key [n,1,R]; k [n,H,X+R], v [n,H,E]; key_weights [1,H,C X]
+// and value_weights [1,H,C E] are a matrix for each head, row by row: k[h] = [latent key_weights[h],
+// rope_key] and v[h] = latent value_weights[h], rounded once. Sums run in the dtype of sums, as they do in
+// the gradients: dlatent = sum_h dk[h][0, X) key_weights[h]^T + dv[h] value_weights[h]^T and drope_key =
+// sum_h dk[h][X, X+R); dkey_weights[h] = latent^T dk[h][0, X) and dvalue_weights[h] = latent^T dv[h].
+struct Project {
+  View latent, rope_key, key_weights, value_weights;
+  View k, v;
+};
+struct ProjectBackward {
+  View dk, dv, key_weights, value_weights;
+  View dlatent, drope_key;
+  Write write = Write::store;  // of both, store or add
+};
+struct WeightGradient {
+  View latent, dk, dv;
+  View dkey_weights, dvalue_weights;
+  Write write = Write::store;  // of both, store or add
+};
+
 // Softmax merge of two partial results over disjoint keys, in place into (into_out, into_lse):
 // M = max(a, b), lse = M + log1p(exp(min - M)), out = out_a exp(a - lse) + out_b exp(b - lse).
 // Both -inf: lse = -inf, out = 0. One -inf: that side's out is not read.
@@ -160,6 +180,9 @@ struct Tiles {
   void (*rescale)(const Rescale&);
   void (*rowwise)(const Rowwise&);
   void (*sink_gradient)(const SinkGradient&);
+  void (*project)(const Project&);
+  void (*project_backward)(const ProjectBackward&);
+  void (*weight_gradient)(const WeightGradient&);
 
   void row_dot(const View& a, const View& b, const View& into) const {
     rowwise({Rowwise::Kind::row_dot, a, b, into, 0});

@@ -7,11 +7,32 @@
 namespace cplab {
 namespace {
 // In the order of OpKind.
-constexpr std::array<std::string_view, 23> kind_names{
-    "attend",  "attend_backward", "row_dot",  "sink_gradient", "merge",          "copy",       "cast",
-    "add",     "maximum",         "fill",     "local",         "local_backward", "state",      "scan",
-    "combine", "inter",           "exchange", "all_gather",    "reduce_scatter", "all_to_all", "all_reduce",
-    "barrier", "host_sync"};
+constexpr std::array<std::string_view, 26> kind_names{"attend",
+                                                      "attend_backward",
+                                                      "row_dot",
+                                                      "sink_gradient",
+                                                      "project",
+                                                      "project_backward",
+                                                      "weight_gradient",
+                                                      "merge",
+                                                      "copy",
+                                                      "cast",
+                                                      "add",
+                                                      "maximum",
+                                                      "fill",
+                                                      "local",
+                                                      "local_backward",
+                                                      "state",
+                                                      "scan",
+                                                      "combine",
+                                                      "inter",
+                                                      "exchange",
+                                                      "all_gather",
+                                                      "reduce_scatter",
+                                                      "all_to_all",
+                                                      "all_reduce",
+                                                      "barrier",
+                                                      "host_sync"};
 }  // namespace
 
 std::string_view name(OpKind value) {
@@ -41,6 +62,9 @@ std::span<const Signature> signatures() {
        {dq, dk, dv, rounded_dk, rounded_dv, rounded_dq}},
       {OpKind::row_dot, {dout, out}, {delta}},
       {OpKind::sink_gradient, {sink, lse, delta}, {dsink}},
+      {OpKind::project, {latent, rope_key, key_weights, value_weights}, {k, v}},
+      {OpKind::project_backward, {dk, dv, key_weights, value_weights}, {dlatent, drope_key}},
+      {OpKind::weight_gradient, {latent, dk, dv}, {dkey_weights, dvalue_weights}},
       {OpKind::merge, {part_out, part_lse}, {out, lse}},
       {OpKind::merge, {part_lse}, {lse}},
       {OpKind::merge, {part_out, part_lse, lse}, {out}},

@@ -9,13 +9,50 @@ namespace {
 constexpr std::array<std::string_view, 3> role_names{"nominal", "wide", "integer"};
 constexpr std::array<std::string_view, 5> category_names{"input", "output", "saved", "working", "workspace"};
 constexpr std::array<std::string_view, 2> layout_names{"rows_first", "heads_first"};
-constexpr std::array<std::string_view, 36> operand_names{
-    "q",      "k",         "v",          "out",         "lse",         "dout",
-    "delta",  "dq",        "dk",         "dv",          "part_out",    "part_lse",
-    "from",   "into",      "rounded_dq", "rounded_dk",  "rounded_dv",  "max_logit",
-    "bias",   "keep",      "dbias",      "bias_table",  "dbias_table", "sink",
-    "dsink",  "log_decay", "beta",       "dlog_decay",  "dbeta",       "state",
-    "dstate", "carry",     "dcarry",     "final_state", "transition",  "unnamed"};
+constexpr std::array<std::string_view, 44> operand_names{"q",
+                                                         "k",
+                                                         "v",
+                                                         "out",
+                                                         "lse",
+                                                         "dout",
+                                                         "delta",
+                                                         "dq",
+                                                         "dk",
+                                                         "dv",
+                                                         "part_out",
+                                                         "part_lse",
+                                                         "from",
+                                                         "into",
+                                                         "rounded_dq",
+                                                         "rounded_dk",
+                                                         "rounded_dv",
+                                                         "max_logit",
+                                                         "bias",
+                                                         "keep",
+                                                         "dbias",
+                                                         "bias_table",
+                                                         "dbias_table",
+                                                         "sink",
+                                                         "dsink",
+                                                         "latent",
+                                                         "rope_key",
+                                                         "key_weights",
+                                                         "value_weights",
+                                                         "dlatent",
+                                                         "drope_key",
+                                                         "dkey_weights",
+                                                         "dvalue_weights",
+                                                         "log_decay",
+                                                         "beta",
+                                                         "dlog_decay",
+                                                         "dbeta",
+                                                         "state",
+                                                         "dstate",
+                                                         "carry",
+                                                         "dcarry",
+                                                         "final_state",
+                                                         "transition",
+                                                         "unnamed"};
 constexpr std::array<std::string_view, 4> mode_names{"store", "add", "merge", "max"};
 constexpr std::array<std::string_view, 2> phase_names{"forward", "backward"};
 constexpr std::array<std::string_view, 4> lane_names{"compute", "comm", "copy", "host"};
@@ -57,6 +94,10 @@ std::string_view name(ChunkWork value) {
 
 bool is_linear(OpKind kind) {
   return kind >= OpKind::local && kind <= OpKind::inter;
+}
+
+bool is_projection(OpKind kind) {
+  return kind >= OpKind::project && kind <= OpKind::weight_gradient;
 }
 
 bool is_communication(OpKind kind) {

@@ -112,6 +112,16 @@ enum class Operand : std::uint8_t {
   dbias_table,
   sink,  // one more logit in a row's sum, a number for each query head
   dsink,
+  // Of latent keys and values: one row of columns for all heads, of keys also columns as they are; for each
+  // head a matrix, row by row, that makes its other columns of K, and one that makes its V.
+  latent,
+  rope_key,
+  key_weights,
+  value_weights,
+  dlatent,
+  drope_key,
+  dkey_weights,
+  dvalue_weights,
   // Of linear attention: states (of keys; d...: of queries), and what transitions are made of.
   log_decay,
   beta,
@@ -151,6 +161,12 @@ struct Access {
 //                    dbias_table (add); the columns are the positions of the rows of k, then of those of q
 //   sink_gradient    sink, lse, delta => dsink                store: -sum over rows of exp(sink - lse) delta
 //   row_dot          dout, out => delta                       store
+//   project          latent, rope_key, key_weights, value_weights => k, v  store: of every row and head
+//                                                             k = [latent key_weights, rope_key], v = latent
+//                                                             value_weights
+//   project_backward dk, dv, key_weights, value_weights => dlatent, drope_key  store or add, both alike: sums
+//                                                             over the heads
+//   weight_gradient  latent, dk, dv => dkey_weights, dvalue_weights  store or add, both alike: sums over rows
 //   merge            part_out, part_lse => out, lse           both merge (incremental)
 //                    part_lse => lse                          merge (deferred: fold of the LSEs)
 //                    part_out, part_lse, lse => out           store or add: out (+)= part_out exp(part_lse - lse)
@@ -200,6 +216,9 @@ enum class OpKind : std::uint8_t {
   attend_backward,
   row_dot,
   sink_gradient,
+  project,
+  project_backward,
+  weight_gradient,
   merge,
   copy,
   cast,
@@ -297,7 +316,8 @@ struct Operation {
   std::int32_t head_begin = 0, head_end = 0;  // query heads, by their number in the problem: attend .. inter
   double value = 0;                           // fill: the value; attend, attend_backward: the softmax scale
   double softcap = 0;                         // attend, attend_backward; 0: none
-  double flops = 0;  // live pairs x query heads x 2(D+E) forward, 2(3D+2E) backward; states: chunk_flops
+  double flops = 0;  // live pairs x query heads x 2(D+E) forward, 2(3D+2E) backward; states: chunk_flops;
+                     // projections: two for each product of two numbers
   std::int64_t bytes = 0;  // communication: bytes sent; others: bytes read plus written
 };
 static_assert(sizeof(Operation) <= 128);
@@ -379,6 +399,7 @@ std::string_view name(Reduction);
 std::string_view name(ChunkWork);
 
 bool is_linear(OpKind);         // local .. inter
+bool is_projection(OpKind);     // project .. weight_gradient
 bool is_communication(OpKind);  // exchange .. barrier
 std::int64_t element_bytes(DType);
 DType dtype_of(Role, DType nominal);  // integer is not a floating dtype: asserts

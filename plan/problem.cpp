@@ -261,6 +261,39 @@ void require_logits(const Problem& p) {
                                                     std::to_string(limits::tokens));
 }
 
+void require_latent(const Problem& p) {
+  if (!p.has_latent()) {
+    if (p.rope_size != 0)
+      throw ScenarioError("problem.rope_size", "only latent keys and values (kv_latent) have it");
+    return;
+  }
+  const std::string here = "latent keys and values (kv_latent)";
+  if (p.attention != Attention::softmax)
+    throw ScenarioError("problem.kv_latent", "only attention = \"softmax\" has " + here);
+  if (p.kv_heads != p.heads)
+    throw ScenarioError("problem.kv_heads",
+                        here + " make a key head for every query head; legal: " + std::to_string(p.heads));
+  if (p.is_cross())
+    throw ScenarioError(p.packed ? "problem.kv_lengths" : "problem.kv_sequence",
+                        here + " are of the queries' tokens");
+  if (p.bias == BiasForm::keys)
+    throw ScenarioError("problem.bias", "a bias that travels with K and V is not among " + here +
+                                            "; legal: \"none\", \"alibi\", \"buckets\", \"full\"");
+  if (p.max_logit)
+    throw ScenarioError("problem.max_logit",
+                        "of keys that are computed, in the dtype of the problem, it is "
+                        "not compared; legal with kv_latent: false");
+  if (p.rope_size < 1 || p.rope_size >= p.head_size)
+    throw ScenarioError("problem.rope_size",
+                        "the last columns of each head's K, the same for all heads; "
+                        "legal: 1 to " +
+                            std::to_string(p.head_size - 1));
+  require_count(p.kv_latent, limits::head_size, "problem.kv_latent");
+  if (p.heads * p.kv_latent * (p.head_size + p.value_size) > limits::weight_elements)
+    throw ScenarioError("problem.kv_latent", "the weights of all heads have more than " +
+                                                 std::to_string(limits::weight_elements) + " numbers");
+}
+
 void require_dynamic_mask(const Problem& p) {
   if (p.attention != Attention::dynamic_mask) {
     if (p.keep != Keep::none) throw ScenarioError("problem.keep", "only attention = \"dynamic_mask\" has it");
@@ -327,8 +360,9 @@ void require_sizes(const Problem& p, const Parallel& parallel) {
     for (const std::int64_t padded : of_side)
       tokens += static_cast<double>(padded) + 2.0 * static_cast<double>(parallel.ranks);
   require_logits(p);
+  require_latent(p);
   require_dynamic_mask(p);
-  std::int64_t row = p.heads * (p.head_size + p.value_size);
+  std::int64_t row = p.heads * (p.head_size + p.value_size) + p.kv_latent;
   if (p.bias == BiasForm::full) row = std::max(row, p.heads * p.pair_columns());
   const double bytes = 8 * tokens * static_cast<double>(row);
   if (bytes * static_cast<double>(parallel.ranks + 4) > 4e18)

@@ -96,6 +96,11 @@ struct Problem {
   std::int64_t kv_heads = 0;    // G, divides H
   std::int64_t head_size = 0;   // D
   std::int64_t value_size = 0;  // E
+  // Latent keys and values (MLA; DeepSeek-V2, arXiv 2405.04434): a token has `kv_latent` numbers, of which
+  // each head's weights make head_size - rope_size columns of its K and its V, and rope_size columns that are
+  // the last ones of every head's K. 0: keys and values are inputs. Softmax attention alone, and as many key
+  // heads as query heads.
+  std::int64_t kv_latent = 0, rope_size = 0;
   DType dtype = DType::bf16;
   bool causal = false;
   Window window;
@@ -154,6 +159,8 @@ struct Problem {
     if (transition == Transition::decay) return 0;
     return transition == Transition::head || gate == Gate::head ? 1 : head_size;
   }
+  bool has_latent() const { return kv_latent > 0; }
+  std::int64_t projected_size() const { return head_size - rope_size; }  // columns of K from the latent
   bool has_backward() const { return direction != Direction::forward; }
   bool stores_bias() const { return bias == BiasForm::full || bias == BiasForm::keys; }
   // The bias is a formula of positions.
@@ -243,7 +250,8 @@ inline constexpr std::int64_t heads = 65536;
 inline constexpr std::int64_t head_size = 65536;
 inline constexpr std::int64_t row_elements = std::int64_t{1} << 22;  // heads x (head_size + value_size)
 inline constexpr std::int64_t buckets = 1024;
-inline constexpr std::int64_t pair_elements = std::int64_t{1} << 30;  // heads x columns of a full bias
+inline constexpr std::int64_t pair_elements = std::int64_t{1} << 30;    // heads x columns of a full bias
+inline constexpr std::int64_t weight_elements = std::int64_t{1} << 30;  // of all heads, of latent attention
 }  // namespace limits
 
 // Throws ScenarioError for sizes that are not positive, contradict each other (heads that kv_heads does not

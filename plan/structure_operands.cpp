@@ -47,6 +47,9 @@ class Operands {
       case OpKind::attend_backward: return attention();
       case OpKind::row_dot: return row_dot();
       case OpKind::sink_gradient: return sink_gradient();
+      case OpKind::project:
+      case OpKind::project_backward:
+      case OpKind::weight_gradient: return wrong_projection(plan_, op_, rows_);
       case OpKind::merge: return merge();
       case OpKind::copy:
       case OpKind::cast:

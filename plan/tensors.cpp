@@ -24,6 +24,9 @@ std::int64_t extent(const Problem& p, char axis) {
     case 'E': return p.value_size;
     case 'K': return p.pair_columns();
     case 'N': return p.buckets;
+    case 'C': return p.kv_latent;
+    case 'R': return p.rope_size;
+    case 'X': return p.projected_size();
     default: return 1;
   }
 }
@@ -62,6 +65,12 @@ bool selects_pairs(const Problem& p) {
 bool selects_keys(const Problem& p) {
   return has_key_bias(p) && p.keep != Keep::none;
 }
+bool has_latent(const Problem& p) {
+  return p.has_latent();
+}
+bool has_keys(const Problem& p) {
+  return !p.has_latent();
+}
 bool has_beta(const Problem& p) {
   return p.transition == Transition::matrix;
 }
@@ -82,14 +91,14 @@ std::span<const ProblemTensor> tensor_table() {
   static const std::vector<Attention> with_softmax{Attention::softmax, Attention::dynamic_mask};
   static const std::vector<ProblemTensor> table{
       {"q", "BSHD", nominal, input, forward, all, "q"},
-      {"k", "BLGD", nominal, input, forward, all, "kv"},
-      {"v", "BLGE", nominal, input, forward, all, "kv"},
+      {"k", "BLGD", nominal, input, forward, all, "kv", 0, has_keys},
+      {"v", "BLGE", nominal, input, forward, all, "kv", 0, has_keys},
       {"dout", "BSHE", nominal, input, backward, all, "dout"},
       {"out", "BSHE", nominal, output, forward, all, "out"},
       {"lse", "BHS", wide, output, forward, with_softmax, "lse", minus_infinity},
       {"dq", "BSHD", nominal, output, backward, all, "dq"},
-      {"dk", "BLGD", nominal, output, backward, all, "dkv"},
-      {"dv", "BLGE", nominal, output, backward, all, "dkv"},
+      {"dk", "BLGD", nominal, output, backward, all, "dkv", 0, has_keys},
+      {"dv", "BLGE", nominal, output, backward, all, "dkv", 0, has_keys},
       {"max_logit", "H", wide, output, forward, {softmax}, "max_logit", minus_infinity, asks_max_logit},
       {"log_decay",
        "BSHD",
@@ -133,6 +142,52 @@ std::span<const ProblemTensor> tensor_table() {
        "dbias_table",
        0,
        has_table,
+       Values::any,
+       Reduction::sum},
+      {"latent", "BL1C", nominal, input, forward, {softmax}, "latent", 0, has_latent},
+      {"rope_key", "BL1R", nominal, input, forward, {softmax}, "latent", 0, has_latent},
+      {"key_weights",
+       "HCX",
+       nominal,
+       input,
+       forward,
+       {softmax},
+       "key_weights",
+       0,
+       has_latent,
+       Values::weights},
+      {"value_weights",
+       "HCE",
+       nominal,
+       input,
+       forward,
+       {softmax},
+       "value_weights",
+       0,
+       has_latent,
+       Values::weights},
+      {"dlatent", "BL1C", nominal, output, backward, {softmax}, "dlatent", 0, has_latent},
+      {"drope_key", "BL1R", nominal, output, backward, {softmax}, "dlatent", 0, has_latent},
+      {"dkey_weights",
+       "HCX",
+       wide,
+       output,
+       backward,
+       {softmax},
+       "dkey_weights",
+       0,
+       has_latent,
+       Values::any,
+       Reduction::sum},
+      {"dvalue_weights",
+       "HCE",
+       wide,
+       output,
+       backward,
+       {softmax},
+       "dvalue_weights",
+       0,
+       has_latent,
        Values::any,
        Reduction::sum},
   };
@@ -184,7 +239,7 @@ std::vector<std::int64_t> shape_of(const Problem& p, const ProblemTensor& tensor
 }
 
 TokenRow token_row(const Problem& p, const ProblemTensor& tensor) {
-  constexpr std::string_view heads = "HG", columns = "DEKN";
+  constexpr std::string_view heads = "HG", columns = "DEKNCRX";
   TokenRow row;
   row.heads = product(p, tensor.axes, heads);
   row.width = product(p, tensor.axes, columns);

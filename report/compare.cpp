@@ -83,6 +83,10 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   }
   for (std::size_t h = 0; h < problem.slopes.size(); ++h)
     words[fmt::format("problem.slopes[{}]", h)] = fmt::format("{}", problem.slopes[h]);
+  if (problem.has_latent()) {
+    words["problem.kv_latent"] = std::to_string(problem.kv_latent);
+    words["problem.rope_size"] = std::to_string(problem.rope_size);
+  }
   if (problem.attention != Attention::linear) {
     words["problem.softcap"] = fmt::format("{}", problem.softcap);
     words["problem.sink"] = problem.sink ? "head" : "none";

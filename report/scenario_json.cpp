@@ -60,6 +60,8 @@ void write_problem(JsonWriter& json, const Problem& problem) {
   json.field("kv_heads", problem.kv_heads);
   json.field("head_size", problem.head_size);
   json.field("value_size", problem.value_size);
+  if (problem.has_latent())
+    json.field("kv_latent", problem.kv_latent), json.field("rope_size", problem.rope_size);
   json.field("dtype", name(problem.dtype));
   json.field("format", name(problem.format));
   json.field("mask", mask_of(problem));
@@ -236,6 +238,8 @@ Problem read_problem(const JsonNode& node) {
   if (node.has("softcap")) problem.softcap = node.at("softcap").number();
   if (node.has("buckets")) problem.buckets = node.at("buckets").integer(0, limits::buckets);
   if (node.has("max_distance")) problem.max_distance = node.at("max_distance").integer(0, limits::tokens);
+  if (node.has("kv_latent")) problem.kv_latent = node.at("kv_latent").integer(0, limits::head_size);
+  if (node.has("rope_size")) problem.rope_size = node.at("rope_size").integer(0, limits::head_size);
   if (node.has("sink")) {
     const JsonNode sink = node.at("sink");
     problem.sink = sink.text() == "head";
@@ -323,12 +327,13 @@ SettingTables read_tables(const JsonNode& list) {
 
 const std::vector<std::string>& problem_keys() {
   static const std::vector<std::string> keys{
-      "attention", "batch",     "sequence",     "lengths",     "padded_lengths", "heads",
-      "kv_heads",  "head_size", "value_size",   "dtype",       "format",         "mask",
-      "window",    "scale",     "max_logit",    "transition",  "gate",           "slopes",
-      "bias",      "keep",      "top_k",        "block",       "softcap",        "direction",
-      "sink",      "buckets",   "max_distance", "kv_sequence", "kv_lengths",     "kv_padded_lengths",
-      "align",     "chunk",     "prefix",       "groups",      "mask_rectangles"};
+      "attention",      "batch",     "sequence",     "lengths",     "padded_lengths", "heads",
+      "kv_heads",       "head_size", "value_size",   "dtype",       "format",         "mask",
+      "window",         "scale",     "max_logit",    "transition",  "gate",           "slopes",
+      "bias",           "keep",      "top_k",        "block",       "softcap",        "direction",
+      "sink",           "buckets",   "max_distance", "kv_sequence", "kv_lengths",     "kv_padded_lengths",
+      "align",          "kv_latent", "rope_size",    "chunk",       "prefix",         "groups",
+      "mask_rectangles"};
   return keys;
 }
 

@@ -42,6 +42,7 @@ SOFTMAX = {
     "cross, causal": "--set problem.kv_sequence=320 --set problem.align=bottom_right",
     "decoding": "--set problem.sequence=1 --set problem.kv_sequence=256 --set problem.align=bottom_right "
                 "--set problem.direction=forward --set parallel.placement=contiguous",
+    "MLA": "--set problem.kv_heads=8 --set problem.kv_latent=64 --set problem.rope_size=32",
     "MLA, latent": "--set problem.kv_heads=8 --set problem.kv_latent=64 --set problem.rope_size=32 "
                    "--set schedule.travels=latent",
     "heads of 192, 128": "--set problem.head_size=192 --set problem.value_size=128",

@@ -8,6 +8,7 @@
 
 #include "sim/attention_cost.hpp"
 #include "sim/linear_cost.hpp"
+#include "sim/product_cost.hpp"
 #include "sim/table_walk.hpp"
 #include "sim/waves.hpp"
 
@@ -37,6 +38,7 @@ class StandardCost {
       cost.shares = true;
       return cost;
     }
+    if (is_projection(op.kind)) return bounded(product_cost(hardware_, calls.plan(), op, dtype));
     if (op.kind == OpKind::combine && !has_curve(op.kind, dtype))
       return linear_roofline(hardware_, linear_launch(linear_work(calls, op, dtype, hardware_.gpu)));
     return memory_bound(plan, op);

@@ -52,12 +52,12 @@ using KernelCostFunction = std::function<KernelCost(const Plan&, const CallConve
 // A backward of ours whose dq another launch rounds takes a cast's time more. What is not a measured point
 // takes no less than the bytes of the rows that its segments name at gpu.copy_bytes_s.
 // Of general kernels, and of dynamic masks on tensor cores, the model of their tiles alone (general_time.hpp,
-// masked_time.hpp); of dynamic mask attention times expected_kept_cells(), and masked_bytes() /
-// gpu.copy_bytes_s (masked_cost.hpp); assumed where keys are selected. local,
-// local_backward, state, inter: linear_cost.hpp; scan, combine without a curve: its roofline. All others: the
-// class's curve over bytes, else bytes / (gpu.copy_bytes_s times elementwise.CLASS, 1 if the file has none).
-// Operands that are written with mode add or merge
-// are read too: that adds bytes / gpu.copy_bytes_s, but for attention of Hopper's kernels, which add by TMA.
+// masked_time.hpp); of projections of latents product_cost.hpp; of dynamic mask attention times
+// expected_kept_cells(), and masked_bytes() / gpu.copy_bytes_s (masked_cost.hpp); assumed where keys are
+// selected. local, local_backward, state, inter: linear_cost.hpp; scan, combine without a curve: its
+// roofline. All others: the class's curve over bytes, else bytes / (gpu.copy_bytes_s times elementwise.CLASS,
+// 1 if the file has none). Operands that are written with mode add or merge are read too: that adds bytes /
+// gpu.copy_bytes_s, but for attention of Hopper's kernels, which add by TMA.
 KernelCostFunction standard_kernel_cost(const Hardware& hardware, ClockLift lift = {});
 
 }  // namespace cplab

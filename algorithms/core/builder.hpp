@@ -170,6 +170,16 @@ class Builder {
   };
   void attend_backward(Lane, const AttendBackward&);
 
+  // ---- Latent keys and values. `latents`: rows of one head, kv_latent columns and the rope key behind them;
+  // weights and their gradients: of all query heads. The heads of a call are those of `kv` or `dkv`, whose
+  // rows are the latents'.
+  struct Weights {
+    Box of_keys, of_values;
+  };
+  void project(Lane, const Box& latents, const Weights&, const Box& kv);
+  void project_backward(Lane, const Box& dkv, const Weights&, const Box& dlatents, WriteMode);
+  void weight_gradient(Lane, const Box& latents, const Box& dkv, const Weights& gradients, WriteMode);
+
   // ---- Operations on rows.
   void row_dot(Lane, const Box& dout, const Box& out, const Box& delta);  // delta = rowsum(dout * out)
   // dsink = -sum over the rows of exp(sink - lse) delta, of final lse and delta.
@@ -248,6 +258,7 @@ class Builder {
   Box dkv_sums(Lane, const Box& dk, std::int64_t query_heads, WriteMode);
   void drop_unused_buffers();
   void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);
+  void attach_heads(Operation&, HeadRange) const;  // and the work, of a projection
   Operation& emit_named(Lane, OpKind, const std::vector<Named>& reads, const std::vector<Named>& writes);
   void post(Lane, OpKind, Transport, const Team&, const std::vector<Message>&);
   Lane lane_of(Lane, TransportChoice, Transport taken) const;

@@ -10,18 +10,20 @@ namespace cplab {
 namespace {
 
 // Does some member see a key of what it holds at that visit?
-bool seen_at(const Distribution& tokens, const Visible& visible, const Route& route, int visit) {
-  for (int place = 0; place < tokens.size(); ++place)
-    if (any_live(tokens[place].runs, tokens[route.owner(place, visit)].runs, visible)) return true;
+bool seen_at(const Distribution& queries, const Distribution& keys, const Visible& visible,
+             const Route& route, int visit) {
+  for (int place = 0; place < queries.size(); ++place)
+    if (any_live(queries[place].runs, keys[route.owner(place, visit)].runs, visible)) return true;
   return false;
 }
 
 // Needed: without the visits at which nobody sees a key. Each member's own comes first, and stays.
-Route visited(const Distribution& tokens, const Visible& visible, Travel travel, const Route& route) {
+Route visited(const Distribution& queries, const Distribution& keys, const Visible& visible, Travel travel,
+              const Route& route) {
   if (travel == Travel::whole) return route;
   std::vector<char> keeps;
   for (int v = 0; v < route.visits(); ++v)
-    keeps.push_back(static_cast<char>(v == 0 || seen_at(tokens, visible, route, v)));
+    keeps.push_back(static_cast<char>(v == 0 || seen_at(queries, keys, visible, route, v)));
   return route.kept(keeps);
 }
 
@@ -35,15 +37,16 @@ std::vector<TokenRun> token_runs(const Holding& holding) {
 
 // By visit, the rows of `owner` that are seen at this visit or a later one: at the first, which is its own,
 // all of them.
-RowsByVisit seen_later(const Distribution& tokens, const Visible& visible, const Route& route, int owner) {
-  std::vector<TokenRun> unseen = token_runs(tokens[owner]);
+RowsByVisit seen_later(const Distribution& queries, const Distribution& keys, const Visible& visible,
+                       const Route& route, int owner) {
+  std::vector<TokenRun> unseen = token_runs(keys[owner]);
   // From the last visit back: where rows are added, and all that are seen from there on.
   std::vector<std::pair<int, Rows>> added;
   for (int v = route.visits() - 1; v >= 1 && !unseen.empty(); --v) {
-    const Rows rows = take_seen(tokens[route.holder(owner, v)].runs, unseen, visible);
+    const Rows rows = take_seen(queries[route.holder(owner, v)].runs, unseen, visible);
     if (!rows.empty()) added.emplace_back(v, added.empty() ? rows : added.back().second.united(rows));
   }
-  RowsByVisit later{{0, 1}, {Rows::range(0, tokens[owner].rows())}};
+  RowsByVisit later{{0, 1}, {Rows::range(0, keys[owner].rows())}};
   for (; !added.empty(); added.pop_back()) {
     later.rows.push_back(std::move(added.back().second));
     later.since.push_back(added.back().first + 1);
@@ -64,23 +67,24 @@ Route ring_route(int members, Travel travel, Phase phase) {
   return travel == Travel::whole && phase == Phase::backward ? there.mirrored() : there;
 }
 
-RotationOfTeam::RotationOfTeam(const Distribution& tokens, const Visible& visible, Travel travel,
-                               const Route& route)
-    : tokens_(tokens),
+RotationOfTeam::RotationOfTeam(const Distribution& queries, const Distribution& keys, const Visible& visible,
+                               Travel travel, const Route& route)
+    : queries_(queries),
+      keys_(keys),
       visible_(visible),
       travel_(travel),
-      route_(visited(tokens, visible, travel, route)),
+      route_(visited(queries, keys, visible, travel, route)),
       one_chain_(route_.one_chain()),
-      later_(tokens.members.size()),
-      seen_(tokens.members.size()),
-      of_tree_(tokens.members.size()) {
-  for (const Holding& member : tokens.members) all_.push_back(Rows::range(0, member.rows()));
+      later_(keys.members.size()),
+      seen_(keys.members.size()),
+      of_tree_(keys.members.size()) {
+  for (const Holding& member : keys.members) all_.push_back(Rows::range(0, member.rows()));
 }
 
 const Rows& RotationOfTeam::later(int owner, int visit) {
   if (!one_chain_) return of_tree(owner).later[static_cast<std::size_t>(visit)];
   RowsByVisit& known = later_[static_cast<std::size_t>(owner)];
-  if (known.rows.empty()) known = seen_later(tokens_, visible_, route_, owner);
+  if (known.rows.empty()) known = seen_later(queries_, keys_, visible_, route_, owner);
   return known.at(visit);
 }
 
@@ -90,11 +94,11 @@ const Rows& RotationOfTeam::seen_before(int owner, int visit) {
   RowsByVisit& before = seen.before;
   if (before.rows.empty()) {
     before = {{0}, {Rows()}};
-    seen.unseen = token_runs(tokens_[owner]);
+    seen.unseen = token_runs(keys_[owner]);
   }
   for (; seen.visits < visit && !seen.unseen.empty(); ++seen.visits) {
     const int holder = route_.holder(owner, seen.visits);
-    const Rows more = take_seen(tokens_[holder].runs, seen.unseen, visible_);
+    const Rows more = take_seen(queries_[holder].runs, seen.unseen, visible_);
     if (more.empty()) continue;
     before.since.push_back(seen.visits + 1);
     before.rows.push_back(before.rows.back().united(more));
@@ -116,7 +120,7 @@ const RotationOfTeam::OfTree& RotationOfTeam::of_tree(int owner) {
   for (int v = 0; v < visits; ++v)
     rows.seen.push_back(
         v == 0 ? all(owner)
-               : live_key_rows(tokens_[route_.holder(owner, v)].runs, token_runs(tokens_[owner]), visible_));
+               : live_key_rows(queries_[route_.holder(owner, v)].runs, token_runs(keys_[owner]), visible_));
   // Rows go from a visit to those whose source it is, which may stand before it in the list: as often as it
   // takes.
   rows.later = rows.seen;
@@ -183,24 +187,24 @@ Rows Rotation::summed(int visit) const {
   return team_->seen_after(owner(visit), visit);
 }
 
-double rotation_bytes(const Distribution& tokens, const Visible& visible, Travel travel, Phase phase,
-                      double kv_row, double gradient_row) {
+double rotation_bytes(const Distribution& queries, const Distribution& keys, const Visible& visible,
+                      Travel travel, Phase phase, double kv_row, double gradient_row) {
   double rows = 0, first_hop = 0;
   if (travel == Travel::whole) {
-    for (const Holding& member : tokens.members) rows += static_cast<double>(member.rows());
-    rows *= tokens.size() - 1;
+    for (const Holding& member : keys.members) rows += static_cast<double>(member.rows());
+    rows *= keys.size() - 1;
   } else {
     // As seen_later(), counted: once all rows are seen no earlier holder adds any.
-    const Route route = visited(tokens, visible, travel, ring_route(tokens.size()));
-    for (int owner = 0; owner < tokens.size(); ++owner) {
-      std::vector<TokenRun> unseen = token_runs(tokens[owner]);
+    const Route route = visited(queries, keys, visible, travel, ring_route(keys.size()));
+    for (int owner = 0; owner < keys.size(); ++owner) {
+      std::vector<TokenRun> unseen = token_runs(keys[owner]);
       Rows leaving;
       for (int v = route.visits() - 1; v >= 1; --v) {
         if (unseen.empty()) {
           rows += static_cast<double>(leaving.count()) * static_cast<double>(v);
           break;
         }
-        leaving = leaving.united(take_seen(tokens[route.holder(owner, v)].runs, unseen, visible));
+        leaving = leaving.united(take_seen(queries[route.holder(owner, v)].runs, unseen, visible));
         rows += static_cast<double>(leaving.count());
       }
       first_hop += static_cast<double>(leaving.count());

@@ -32,12 +32,16 @@ struct RowsByVisit {
 // rows which are seen when.
 class RotationOfTeam {
  public:
-  // `tokens` of the members, which outlive it.
-  RotationOfTeam(const Distribution& tokens, const Visible& visible, Travel, const Route&);
+  // Whose rows travel, `keys`, and who may see them, by member; both outlive it.
+  RotationOfTeam(const Distribution& queries, const Distribution& keys, const Visible& visible, Travel,
+                 const Route&);
+  // Keys of the queries' tokens.
+  RotationOfTeam(const Distribution& tokens, const Visible& visible, Travel travel, const Route& route)
+      : RotationOfTeam(tokens, tokens, visible, travel, route) {}
   RotationOfTeam(const Distribution& tokens, const Visible& visible, Travel travel, Phase phase)
       : RotationOfTeam(tokens, visible, travel, ring_route(tokens.size(), travel, phase)) {}
 
-  int size() const { return tokens_.size(); }
+  int size() const { return keys_.size(); }
   Travel travel() const { return travel_; }
   const Route& route() const { return route_; }  // without visits that nobody needs
   bool one_chain() const { return one_chain_; }
@@ -63,7 +67,7 @@ class RotationOfTeam {
   };
   const OfTree& of_tree(int owner);
 
-  const Distribution& tokens_;
+  const Distribution &queries_, &keys_;
   Visible visible_;
   Travel travel_;
   Route route_;
@@ -117,7 +121,11 @@ class Rotation {
 
 // What all members of a ring together send in one phase: rows of K and V times kv_row, plus in the backward
 // rows of their gradients times gradient_row.
-double rotation_bytes(const Distribution& tokens, const Visible& visible, Travel, Phase, double kv_row,
-                      double gradient_row);
+double rotation_bytes(const Distribution& queries, const Distribution& keys, const Visible& visible, Travel,
+                      Phase, double kv_row, double gradient_row);
+inline double rotation_bytes(const Distribution& tokens, const Visible& visible, Travel travel, Phase phase,
+                             double kv_row, double gradient_row) {
+  return rotation_bytes(tokens, tokens, visible, travel, phase, kv_row, gradient_row);
+}
 
 }  // namespace cplab

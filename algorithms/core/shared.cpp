@@ -91,11 +91,13 @@ const Redistribution& Shared::redistribution(const Distribution& from, const Dis
   return of_heads_.emplace(key, redistribution(from, to).of_heads(heads)).first->second;
 }
 
-const std::shared_ptr<RotationOfTeam>& Shared::rotation(const Distribution& tokens, const Visible& visible,
-                                                        Travel travel, const Route& route) {
-  require_kept(tokens);
-  std::shared_ptr<RotationOfTeam>& known = rotations_[{&tokens, travel, route}];
-  if (!known) known = std::make_shared<RotationOfTeam>(tokens, visible, travel, route);
+const std::shared_ptr<RotationOfTeam>& Shared::rotation(const Distribution& queries, const Distribution& keys,
+                                                        const Visible& visible, Travel travel,
+                                                        const Route& route) {
+  require_kept(queries);
+  require_kept(keys);
+  std::shared_ptr<RotationOfTeam>& known = rotations_[{Ends{&queries, &keys}, travel, route}];
+  if (!known) known = std::make_shared<RotationOfTeam>(queries, keys, visible, travel, route);
   return known;
 }
 

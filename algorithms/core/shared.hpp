@@ -43,9 +43,9 @@ class Shared {
   const Redistribution& redistribution(const Distribution& from, const Distribution& to);
   const Redistribution& redistribution(const Distribution& from, const Distribution& to, HeadRange);
 
-  // What all members of a rotation of a kept distribution know.
-  const std::shared_ptr<RotationOfTeam>& rotation(const Distribution& tokens, const Visible& visible, Travel,
-                                                  const Route&);
+  // What all members of a rotation of kept distributions know.
+  const std::shared_ptr<RotationOfTeam>& rotation(const Distribution& queries, const Distribution& keys,
+                                                  const Visible& visible, Travel, const Route&);
 
   // Anything else, made of numbers that say all it depends on beside the scenario; `what` names its type and
   // what it is.
@@ -71,7 +71,7 @@ class Shared {
   using Ends = std::pair<const Distribution*, const Distribution*>;
   std::map<Ends, Redistribution> redistributions_;
   std::map<std::tuple<Ends, std::int64_t, std::int64_t>, Redistribution> of_heads_;
-  std::map<std::tuple<const Distribution*, Travel, Route>, std::shared_ptr<RotationOfTeam>> rotations_;
+  std::map<std::tuple<Ends, Travel, Route>, std::shared_ptr<RotationOfTeam>> rotations_;  // of queries, keys
   std::map<std::pair<std::string_view, std::vector<std::int64_t>>, std::shared_ptr<const void>> of_numbers_;
   const Distribution *placed_ = nullptr, *placed_keys_ = nullptr;
   std::unique_ptr<const Visible> visible_;

@@ -411,6 +411,13 @@ bool any_live(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs
 }
 
 // Rows that are no tokens are in no segment: any position does.
+std::vector<RowRange> token_rows(std::span<const TokenRun> runs) {
+  std::vector<RowRange> rows;
+  for (const TokenRun& run : runs)
+    if (run.valid > 0) rows.push_back({run.row, run.valid, run.row_step});
+  return rows;
+}
+
 std::vector<RowRange> positions(std::span<const TokenRun> runs, const Rows& rows) {
   std::vector<RowRange> columns;
   for (const RowRange& range : rows.ranges()) {

@@ -30,6 +30,9 @@ Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, const Vi
 // Those rows of the runs, which are of consecutive rows, that lie in `rows`, as runs.
 std::vector<TokenRun> runs_within(std::span<const TokenRun>, const Rows& rows);
 
+// The rows of the runs that are tokens.
+std::vector<RowRange> token_rows(std::span<const TokenRun>);
+
 // The positions of these rows in their sequences, in their order: of key rows also the columns that they have
 // of a bias with a column for each key of a sequence.
 std::vector<RowRange> positions(std::span<const TokenRun>, const Rows& rows);

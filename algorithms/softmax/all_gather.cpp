@@ -1,6 +1,5 @@
 // All-gather attention: TransformerEngine's AttnFuncWithCPAndKVAllGather (packed sequences: its PR 2829), the
-// context parallelism of Llama 3 (arXiv 2407.21783, section 3.3.2).
-//
+// context parallelism of Llama 3 (arXiv 2407.21783, section 3.3.2); of latents latent_gather.cpp.
 // Every rank gathers the K and V of all, then attends its queries chunk by chunk: a chunk sees its keys at
 // once, so nothing is merged. Backward, gradients are added up, and a reduce-scatter brings them home.
 #include <utility>
@@ -8,6 +7,7 @@
 #include "algorithms/core/options.hpp"
 #include "algorithms/softmax/all_gather_options.hpp"
 #include "algorithms/softmax/head_gather.hpp"
+#include "algorithms/softmax/latent_gather.hpp"
 #include "algorithms/softmax/softmax_sum.hpp"
 
 namespace cplab {
@@ -52,6 +52,7 @@ class AllGather final : public SoftmaxAlgorithm {
   }
 
   bool stores_dq_once() const override { return all.store_dq_once(tiles, o.count("compute_lanes")); }
+  bool rereads_kv() const override { return !keeps || all.local(); }
 
  private:
   Lane lane(std::size_t i) const { return {LaneKind::compute, static_cast<std::uint8_t>(i % lanes)}; }
@@ -92,7 +93,7 @@ Algorithm all_gather_algorithm() {
   a.name = "all_gather";
   a.aliases = {"ag", "allgather"};
   a.summary = "K and V of all ranks are gathered, then attended (TransformerEngine PR 2829; Llama 3)";
-  a.build = run_over_whole_group<AllGather>;
+  a.build = build_what_travels<run_over_whole_group<AllGather>>;
   return a;
 }
 

@@ -37,6 +37,7 @@ OptionInfo gather_head_chunk_option() {
 
 void validate_all_gather(const Scenario& s) {
   require_softmax(s);
+  require_travels(s);
   const std::int64_t chunk = s.schedule.count("gather_head_chunk");
   if (chunk != 0 && s.problem.kv_heads % chunk != 0)
     throw ScenarioError("schedule.gather_head_chunk", std::to_string(chunk) + " does not divide kv_heads (" +
@@ -59,6 +60,7 @@ Algorithm all_gather_choices() {
       gradient_wire_option(),
       accumulator_option(),
       row_dot_option(),
+      travels_option(),
       pack_above_option(),
       least_option("balance_chunk", 0, 0, "placement balanced: rows of a chunk; 0: 8 chunks for each rank")};
   a.resolve_defaults = resolve_all_gather_defaults;

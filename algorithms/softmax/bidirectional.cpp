@@ -34,6 +34,7 @@ class Bidirectional final : public SoftmaxAlgorithm {
   }
   Lane comm() const override { return rings[0]->ring.comm(); }
   bool stores_dq_once() const override { return rings[0]->ring.stores_dq_once(); }
+  bool rereads_kv() const override { return rings[0]->ring.rereads_kv(); }
 
  private:
   std::vector<std::unique_ptr<RingOfHeads>> rings;

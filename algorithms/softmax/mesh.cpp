@@ -18,7 +18,7 @@ void Mesh::forward(const Forward& f) {
 
 void Mesh::backward(const Backward& g) {
   Backward with_all = g;
-  with_all.kv = keeps || column.P() == 1 ? kv : gathered(g.kv, "kv_again", Category::working);
+  with_all.kv = !rereads_kv() ? kv : gathered(g.kv, "kv_again", Category::working);
   if (column.P() > 1) with_all.dkv = column.dkv_buffer("dkv_all", wire, Category::working, 1, rows);
   queries.backward(with_all);
   sent_home(with_all.dkv, g.dkv);
@@ -30,6 +30,7 @@ Algorithm mesh_algorithm() {
   a.aliases = {"mesh_attention"};
   a.summary = "a grid of ranks: queries travel in its rows, keys are gathered in columns (arXiv 2512.20968)";
   a.placements = {"zigzag", "contiguous", "striped"};
+  a.cross = true;
   a.options = mesh_option_infos();
   a.resolve_defaults = resolve_mesh_defaults;
   a.validate = [](const Scenario& s) {

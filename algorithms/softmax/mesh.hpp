@@ -16,6 +16,7 @@ class Mesh final : public SoftmaxAlgorithm {
   void backward(const Backward&) override;
   Lane comm() const override { return queries.comm(); }
   bool stores_dq_once() const override { return queries.stores_dq_once(); }
+  bool rereads_kv() const override { return column.P() == 1 || !keeps; }
 
  private:
   Box gathered(const Box& own_kv, std::string_view name, Category);

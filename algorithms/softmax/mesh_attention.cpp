@@ -4,19 +4,20 @@
 #include "algorithms/core/options.hpp"
 #include "algorithms/core/transfer.hpp"
 #include "algorithms/softmax/mesh.hpp"
+#include "plan/tensors.hpp"
 
 namespace cplab {
 namespace {
 
 // Of every member of a row the keys of its whole column: the same for each row.
 const Distribution& gathered_by_row(const Scope& whole, int row) {
-  return whole.b.shared().made("keys of a mesh's columns", whole.tokens, [&] {
+  return whole.b.shared().made("keys of a mesh's columns", whole.key_tokens, [&] {
     Distribution all;
     for (int place = 0; place < row; ++place) {
       std::vector<int> column;
       for (int position = place; position < whole.P(); position += row) column.push_back(position);
-      all.members.push_back(column.size() == 1 ? whole.tokens[place]
-                                               : all_tokens(of_members(whole.tokens, column))[0]);
+      all.members.push_back(column.size() == 1 ? whole.key_tokens[place]
+                                               : all_tokens(of_members(whole.key_tokens, column))[0]);
     }
     return all;
   });
@@ -28,8 +29,10 @@ Mesh::Mesh(const Scope& whole, const Team& of_row, const Team& of_column)
     : b(whole.b),
       keeps(b.scenario().schedule.is_word("backward_gather", "keep")),
       wire(gradient_wire_of(b.scenario().schedule)),
-      row(b, of_row, of_members(whole.tokens, of_row.positions), whole.layout),
-      column(b, of_column, of_members(whole.tokens, of_column.positions), whole.layout),
+      row(b, of_row, of_members(whole.tokens, of_row.positions),
+          of_members(whole.key_tokens, of_row.positions), whole.layout),
+      column(b, of_column, of_members(whole.tokens, of_column.positions),
+             of_members(whole.key_tokens, of_column.positions), whole.layout),
       keys(gathered_by_row(whole, of_row.size())),
       how(b.shared().redistribution(column.keys, b.shared().all_tokens(column.keys))),
       rows(keys[of_row.place].rows()),
@@ -67,14 +70,16 @@ std::vector<OptionInfo> mesh_option_infos() {
   return options;
 }
 
-// A rank receives q and out of the others in its row, K and V of the others in its column.
+// A rank receives q and out of the others in its row, K and V of the others in its column; of other numbers
+// of tokens so many times more.
 void resolve_mesh_defaults(Scenario& s) {
   if (s.schedule.find("query_ranks")) return;
   const std::int64_t P = s.parallel.ranks;
   std::int64_t best = 1, least = std::numeric_limits<std::int64_t>::max();
   for (std::int64_t row = 1; row <= P; ++row) {
     if (P % row != 0) continue;
-    const std::int64_t bytes = (row - 1) * s.problem.heads + (P / row - 1) * s.problem.kv_heads;
+    const std::int64_t bytes = (row - 1) * s.problem.heads * total_tokens(s.problem) +
+                               (P / row - 1) * s.problem.kv_heads * total_tokens(s.problem, Side::keys);
     if (bytes < least) best = row, least = bytes;
   }
   s.schedule.set("query_ranks", best);

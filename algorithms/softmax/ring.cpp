@@ -10,7 +10,8 @@
 
 namespace cplab {
 
-void RingAttention::forward(const Forward& f) {
+void RingAttention::forward(const Forward& given) {
+  const Forward f = with_what_travels(given);
   begin_forward(f);
   for (int i = 0; i < forward_visits(); ++i) forward_visit(f, i);
   end_forward();
@@ -23,7 +24,8 @@ void RingAttention::forward_visit(const Forward& f, int i) {
   if (i == 0 || !of.tile->empty()) attend(f, of);
 }
 
-void RingAttention::backward(const Backward& g) {
+void RingAttention::backward(const Backward& given) {
+  const Backward g = with_what_travels(given);
   begin_backward(g);
   for (int v = 0; v < backward_visits(); ++v) backward_visit(g, v);
   end_backward(g);
@@ -47,6 +49,7 @@ Algorithm ring_algorithm() {
   a.summary = "K and V travel around the ring (Liu et al. 2023, arXiv 2310.01889; TransformerEngine P2P)";
   a.placements = {"zigzag", "contiguous", "striped", "stream", "hybrid", "balanced", "dynamic"};
   a.dynamic_masks = true;
+  a.cross = true;
   a.options = whole_ring_option_infos();
   a.resolve_defaults = resolve_whole_ring_defaults;
   a.validate = validate_plain_rings;

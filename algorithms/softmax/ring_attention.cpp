@@ -17,8 +17,8 @@ RingAttention::RingAttention(const Scope& scope, const RingOptions& options, con
     : s(scope),
       b(scope.b),
       o(options),
-      there(b.shared().rotation(s.tokens, b.visible(), o.travel, route_there), s.place()),
-      back(b.shared().rotation(s.tokens, b.visible(), o.travel, route_back), s.place()),
+      there(b.shared().rotation(s.tokens, s.key_tokens, b.visible(), o.travel, route_there), s.place()),
+      back(b.shared().rotation(s.tokens, s.key_tokens, b.visible(), o.travel, route_back), s.place()),
       outer(outer_team) {
   for (int owner = 0; owner < s.P(); ++owner)
     tiles.push_back(s.tile(owner, owner == s.place() ? Take::all : Take::live));
@@ -79,9 +79,9 @@ void RingAttention::place_forward(const Box& kv) {
   const bool saves = goes_on && b.between_layers(), apart = goes_on && !saves && count != of_backward;
   if (apart || saves) count = std::min(o.kv_slots, std::int64_t{visits - 2 + own});
   Box last, mine;
-  if (apart) last = s.kv_buffer("kv_slots_backward", Role::nominal, Category::working, of_backward, s.rows);
-  if (saves) last = s.kv_buffer("kv_saved", Role::nominal, Category::saved, 1, s.rows);
-  if (count > 0) mine = s.kv_buffer("kv_slots", Role::nominal, Category::working, count, s.rows);
+  if (apart) last = travelling("kv_slots_backward", Category::working, of_backward);
+  if (saves) last = travelling("kv_saved", Category::saved, 1);
+  if (count > 0) mine = travelling("kv_slots", Category::working, count);
   if (own) b.copy(compute(0), kv, mine.slot(0));
   slots = apart ? last : goes_on && !saves ? mine : Box();
   next_slot = saves ? 0 : apart ? 1 : visits - 1 + own;
@@ -102,8 +102,7 @@ std::vector<Box> RingAttention::placed_by_lane(const Rotation& r, const Box& kv,
   for (int v = 1; v < r.visits(); ++v) ++come[static_cast<std::size_t>(r[v].lane)];
   std::array<Box, 2> of_lane;
   const auto declare = [&](std::size_t lane, std::string_view of, std::int64_t count) {
-    if (come[lane] > 0)
-      of_lane[lane] = s.kv_buffer(of, Role::nominal, Category::working, std::min(count, come[lane]), s.rows);
+    if (come[lane] > 0) of_lane[lane] = travelling(of, Category::working, std::min(count, come[lane]));
   };
   declare(0, name, most);
   declare(1, outer_name, 2);
@@ -143,7 +142,9 @@ void RingAttention::receive_keys(const TileOfVisit& of) {
 void RingAttention::attend(const Forward& f, const TileOfVisit& of) {
   const Tile& t = *of.tile;
   const Lane lane = compute(of.visit);
-  const Box part = inputs->keys(lane, "kv_tile", kv_there[static_cast<std::size_t>(of.visit)], t);
+  const Box& there_now = kv_there[static_cast<std::size_t>(of.visit)];
+  const Box part = o.latents ? projected(lane, there_now, f.latents, t.k_rows, s.key_heads())
+                             : inputs->keys(lane, "kv_tile", there_now, t);
   const Box max_logit = f.max_logit->of(lane), q = inputs->queries(lane, "q_tile", f.q, t);
   sum->attend(lane, q, keys(b, part), values(b, part), t.q_rows, t.segments, max_logit,
               mask_of(lane, there.owner(of.visit), t, part,
@@ -151,7 +152,7 @@ void RingAttention::attend(const Forward& f, const TileOfVisit& of) {
 }
 
 Rows RingAttention::part_of(int owner, std::int64_t part) const {
-  if (o.parts == 1) return Rows::range(0, s.rows);
+  if (o.parts == 1) return Rows::range(0, s.key_rows);
   return cut_in_parts(s.keys[owner].runs, o.parts, CutAt::sequences)[static_cast<std::size_t>(part)];
 }
 
@@ -165,13 +166,11 @@ void RingAttention::begin_backward(const Backward& g) {
   out_of_delta = delta_by_first_tile(b, g, begins_with_all_queries(g));
   place_backward(g.kv);
   if (adds_in_kernels()) return place_sums_in_kernels(g);
-  if (back.visits() > 1) sums = s.dkv_buffer("dkv_slots", o.gradient_wire, Category::working, 2, s.rows);
+  if (back.visits() > 1) sums = gradients("dkv_slots", 2);
   home = home_of(g);
   if (back.one_chain()) return;
-  own_sum = o.gradient_wire == Role::nominal
-                ? g.dkv
-                : s.dkv_buffer("dkv_sum", o.gradient_wire, Category::working, 1, s.rows);
-  ends = s.dkv_buffer("dkv_ends", o.gradient_wire, Category::working, 1, s.rows);
+  own_sum = o.gradient_wire == Role::nominal ? g.dkv : gradients("dkv_sum", 1);
+  ends = gradients("dkv_ends", 1);
 }
 
 void RingAttention::end_backward(const Backward& g) {
@@ -194,7 +193,7 @@ void RingAttention::place_backward(const Box& kv) {
   if (o.travel == Travel::needed || visits == 1) held = kv;
   const int received = visits - 1 - is_kept(visits - 1);
   if (received > 0 && !slots.given())
-    slots = s.kv_buffer("kv_slots_backward", Role::nominal, Category::working, std::min(2, received), s.rows);
+    slots = travelling("kv_slots_backward", Category::working, std::min(2, received));
   kv_back = {held};
   for (int v = 1; v < visits; ++v)
     kv_back.push_back(is_kept(v) ? kv : slots.slot((next_slot + v - 1) % b.declared(slots).slots));
@@ -208,7 +207,7 @@ bool RingAttention::begins_with_all_queries(const Backward& g) const {
   const int owner = back.owner(0);
   if (!adds_in_kernels()) {
     const Tile& first = tile(owner);
-    const bool copied = o.copy_tiles && first.k_rows.count() < s.rows;
+    const bool copied = o.copy_tiles && first.k_rows.count() < s.key_rows;
     return works(owner) && !copied && first.q_rows.count() == s.rows;
   }
   if (b.declared(g.dq).role == Role::wide) return false;  // it is set to 0 first
@@ -253,9 +252,9 @@ Box RingAttention::sum_at(const Backward& g, int visit) const {
 }
 
 Box RingAttention::home_of(const Backward& g) const {
-  if (!back.one_chain()) return s.dkv_buffer("dkv_home", o.gradient_wire, Category::working, 2, s.rows);
+  if (!back.one_chain()) return gradients("dkv_home", 2);
   if (o.travel == Travel::whole || back.visits() == 1 || o.gradient_wire == Role::nominal) return g.dkv;
-  return s.dkv_buffer("dkv_home", o.gradient_wire, Category::working, 1, s.rows);
+  return gradients("dkv_home", 1);
 }
 
 void RingAttention::append_homecoming(const Box& sum_then, int visit) {
@@ -289,7 +288,8 @@ void RingAttention::take_own(const Backward& g, const Box& sum_then, int visit) 
 void RingAttention::differentiate(const Backward& g, int v, const Box& dkv_sum) {
   const Tile& t = tile(back.owner(v));
   const Lane lane = compute(0);
-  const Box part = inputs->keys(lane, "kv_tile_backward", kv_back[static_cast<std::size_t>(v)], t),
+  const Box& back_now = kv_back[static_cast<std::size_t>(v)];
+  const Box part = o.latents ? Box() : inputs->keys(lane, "kv_tile_backward", back_now, t),
             first = dkv_sum.rows(t.k_rows);
   Builder::AttendBackward of_tile{inputs->queries(lane, "q_tile_backward", g.q, t),
                                   keys(b, part),
@@ -306,14 +306,14 @@ void RingAttention::differentiate(const Backward& g, int v, const Box& dkv_sum) 
   if (g.rounded_dq.given()) of_tile.rounded_dq = g.rounded_dq.rows(t.q_rows);
   of_tile.mask = mask_of(lane, back.owner(v), t, part, pairs_of(g));
   if (b.problem().bias == BiasForm::keys) of_tile.mask.dbias = bias_gradients(b, first);
-  if (v == 0)
+  if (v == 0 && !o.latents)
     b.attend_backward(lane, of_tile);
   else
-    differentiate_in_parts(t, of_tile, v, dkv_sum);
+    differentiate_in_parts(g, t, of_tile, v, dkv_sum);
 }
 
-void RingAttention::differentiate_in_parts(const Tile& t, Builder::AttendBackward of_tile, int v,
-                                           const Box& dkv_sum) {
+void RingAttention::differentiate_in_parts(const Backward& g, const Tile& t, Builder::AttendBackward of_tile,
+                                           int v, const Box& dkv_sum) {
   const Lane lane = compute(0);
   // The rows of dK and dV that earlier holders have written. All others are uninitialised.
   const Rows old = t.k_rows.common(back.seen(v)), fresh = t.k_rows.minus(old);
@@ -321,22 +321,32 @@ void RingAttention::differentiate_in_parts(const Tile& t, Builder::AttendBackwar
   const std::int64_t most = o.dkv_tile_heads > 0 ? std::min(o.dkv_tile_heads, all.count()) : all.count();
   const std::int64_t sharing = b.problem().heads / b.problem().kv_heads;
   if (!dkv_tile.given())
-    dkv_tile = s.dkv_buffer("dkv_tile", o.gradient_wire, Category::working, 1, s.rows,
+    dkv_tile = s.dkv_buffer("dkv_tile", o.gradient_wire, Category::working, 1, s.key_rows,
                             {all.begin, all.begin + most});
   const Builder::AttendBackward whole = of_tile;
   for (std::int64_t first = all.begin; first < all.end; first += most) {
     const HeadRange part{first, std::min(first + most, all.end)};
     const HeadRange readers{std::max(part.begin * sharing, queries.begin),
                             std::min(part.end * sharing, queries.end)};
-    const Box tile = dkv_tile.numbered(part.begin).of_problem(part), into = dkv_sum.of_problem(part);
+    const Box tile = dkv_tile.numbered(part.begin).of_problem(part),
+              into = o.latents ? dkv_sum : dkv_sum.of_problem(part);
+    if (o.latents) {
+      const Box kv = projected(lane, kv_back[static_cast<std::size_t>(v)], g.latents, t.k_rows, part);
+      of_tile.k = keys(b, kv), of_tile.v = values(b, kv);
+    }
     of_tile.q = whole.q.of_problem(readers), of_tile.dout = whole.dout.of_problem(readers);
     of_tile.lse = whole.lse.of_problem(readers), of_tile.delta = whole.delta.of_problem(readers);
     of_tile.dq = whole.dq.of_problem(readers);
     if (whole.rounded_dq.given()) of_tile.rounded_dq = whole.rounded_dq.of_problem(readers);
+    if (whole.out.given()) of_tile.out = whole.out.of_problem(readers);
     of_tile.dk = keys(b, tile.rows(t.k_rows)), of_tile.dv = values(b, tile.rows(t.k_rows));
     of_tile.mask = whole.mask.of_heads(readers, part);
     if (b.problem().bias == BiasForm::keys) of_tile.mask.dbias = bias_gradients(b, tile.rows(t.k_rows));
     b.attend_backward(lane, of_tile);
+    if (o.latents) {
+      project_back(g, v, tile, dkv_sum);
+      continue;
+    }
     if (!old.empty()) b.add(lane, tile.rows(old), into.rows(old));
     if (!fresh.empty()) b.copy(lane, tile.rows(fresh), into.rows(fresh));
   }
@@ -367,8 +377,7 @@ Builder::PairMask RingAttention::mask_of(Lane lane, int owner, const Tile& t, co
 // dtype of the wire.
 void RingAttention::place_sums_in_kernels(const Backward& g) {
   into_result = o.travel == Travel::whole && o.gradient_wire == Role::nominal;
-  sums = s.dkv_buffer("dkv_slots", o.gradient_wire, Category::working,
-                      std::min(2, back.visits() - into_result), s.rows);
+  sums = gradients("dkv_slots", std::min(2, back.visits() - into_result));
   home = home_of(g);
   // Beside whatever waits for a message of the forward.
   if (b.declared(g.dq).role == Role::wide) dq_touch.clear(b, aside(), g.dq, s.rows);

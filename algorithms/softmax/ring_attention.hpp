@@ -28,6 +28,7 @@ class RingAttention final : public SoftmaxAlgorithm {
     return o.travel == Travel::needed || s.P() == 1 || o.keeps_own_kv || !back.one_chain();
   }
   bool stores_dq_once() const override;
+  bool projects() const override { return o.latents; }
 
   // The two loops one visit at a time, for several rings that take turns.
   void begin_forward(const Forward&);
@@ -63,6 +64,22 @@ class RingAttention final : public SoftmaxAlgorithm {
   // This member's queries with those keys of the owner.
   Tile tile_of_rows(int owner, const Rows&, Take) const;
 
+  // Where latents travel (ring_latents.cpp), they and their gradients are in all buffers that have K and V
+  // and theirs in other rings, `kv` and `dkv` of what is given included; tiles alone have K and V.
+  template <class Given>
+  Given with_what_travels(Given given) const {
+    if (!o.latents) return given;
+    given.kv = given.latents.rows;
+    if constexpr (requires { given.dkv; }) given.dkv = given.dlatents.rows;
+    return given;
+  }
+  Box travelling(std::string_view name, Category, std::int64_t slots) const;
+  Box gradients(std::string_view name, std::int64_t slots) const;
+  // K and V of some heads, in those rows of what travels; a lane has its own.
+  Box projected(Lane, const Box& latents, const Latents&, const Rows&, HeadRange);
+  // A tile's gradients of some heads go through the weights to those of latents.
+  void project_back(const Backward&, int visit, const Box& tile, const Box& sum);
+
   void place_backward(const Box& kv);  // where K and V are, by visit, and where sums of gradients are
   // The first operation of the backward is a tile of all queries: nothing is sent, copied or set to 0 before.
   bool begins_with_all_queries(const Backward&) const;
@@ -81,7 +98,8 @@ class RingAttention final : public SoftmaxAlgorithm {
   void add_what_came_home();
   // The gradients of a visit: in a tile apart, some key heads at a time, which is then added to the sum.
   void differentiate(const Backward&, int visit, const Box& dkv_sum);
-  void differentiate_in_parts(const Tile&, Builder::AttendBackward, int visit, const Box& dkv_sum);
+  void differentiate_in_parts(const Backward&, const Tile&, Builder::AttendBackward, int visit,
+                              const Box& dkv_sum);
 
   // The backward in which attention kernels add to the sums of dK and dV that have come.
   bool adds_in_kernels() const { return back.visits() > 1 && o.sums_in_tiles && s.rows > 0; }
@@ -136,7 +154,9 @@ class RingAttention final : public SoftmaxAlgorithm {
   int homecomings = 0;
   Rows came_home;  // last, and are yet to be added
   Box out_of_delta;
-  Box dkv_tile;  // of as many key heads as a tile takes at a time
+  Box dkv_tile;                // of as many key heads as a tile takes at a time
+  std::array<Box, 2> kv_made;  // of latents, by phase: a slot for each compute lane of the forward
+  bool has_weight_gradients = false;
   FirstTouch dq_touch, dbias_touch;
 };
 

@@ -9,12 +9,11 @@ RingOptions on_lane(RingOptions options, int lane) {
   return options;
 }
 
-// The tokens of the team's members, in its order, with the query heads that read those key heads.
-Distribution in_order(const Scope& whole, const Team& members, HeadRange keys) {
+// Those tokens of the team's members, in its order, with the query heads that read those key heads.
+Distribution in_order(const Scope& whole, const Distribution& tokens, const Team& members, HeadRange keys) {
   const std::int64_t sharing = whole.b.problem().heads / whole.b.problem().kv_heads;
   Distribution some;
-  for (const int position : members.positions)
-    some.members.push_back(whole.tokens[whole.team.place_of(position)]);
+  for (const int position : members.positions) some.members.push_back(tokens[whole.team.place_of(position)]);
   return with_heads(std::move(some), {keys.begin * sharing, keys.end * sharing});
 }
 
@@ -22,12 +21,13 @@ Distribution in_order(const Scope& whole, const Team& members, HeadRange keys) {
 
 RingOfHeads::RingOfHeads(const Scope& whole, const Team& members, HeadRange keys, RingOptions options,
                          int lane)
-    : scope(whole.b, members, in_order(whole, members, keys), whole.layout),
+    : scope(whole.b, members, in_order(whole, whole.tokens, members, keys),
+            in_order(whole, whole.key_tokens, members, keys), whole.layout),
       ring(scope, on_lane(options, lane)) {}
 
 Box RingOfHeads::contiguous(const Box& kv) {
   if (scope.key_heads() == kv.problem_heads()) return kv;
-  const Box own = scope.kv_buffer("kv_half", Role::nominal, Category::working, 1, scope.rows);
+  const Box own = scope.kv_buffer("kv_half", Role::nominal, Category::working, 1, scope.key_rows);
   scope.b.copy(compute_lane, kv.of_problem(scope.key_heads()), own);
   return own;
 }
@@ -51,7 +51,7 @@ const Backward& RingOfHeads::backward_part(const Backward& whole) {
   // Other layers have run in between: what the forward copied is gone.
   g.kv = scope.b.between_layers() && ring.rereads_kv() ? contiguous(whole.kv) : f.kv;
   const bool all = scope.key_heads() == whole.dkv.problem_heads();
-  g.dkv = all ? whole.dkv : scope.dkv_buffer("dkv_half", Role::nominal, Category::working, 1, scope.rows);
+  g.dkv = all ? whole.dkv : scope.dkv_buffer("dkv_half", Role::nominal, Category::working, 1, scope.key_rows);
   return g;
 }
 

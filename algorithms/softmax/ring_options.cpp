@@ -45,10 +45,10 @@ Distribution shared_tokens(const Distribution& ring) {
 }
 
 // Does it save enough to send only rows that are needed?
-bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
+bool needed_saves(const Scenario& s, const std::vector<RingTokens>& rings) {
   std::vector<Distribution> shared;
   double all_rows = 0, shared_rows = 0;
-  for (const Distribution& ring : rings) {
+  for (const auto& [queries, ring] : rings) {
     shared.push_back(shared_tokens(ring));
     const auto P = static_cast<double>(ring.size());
     for (int place = 0; place < ring.size(); ++place) {
@@ -70,8 +70,8 @@ bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
   for (const Phase phase : {Phase::forward, Phase::backward}) {
     if (phase == Phase::backward && !p.has_backward()) continue;
     for (std::size_t i = 0; i < rings.size(); ++i) {
-      needed += rotation_bytes(shared[i], visible, Travel::needed, phase, kv, gradient);
-      whole += rotation_bytes(rings[i], visible, Travel::whole, phase, kv, gradient);
+      needed += rotation_bytes(rings[i].queries, shared[i], visible, Travel::needed, phase, kv, gradient);
+      whole += rotation_bytes(rings[i].keys, visible, Travel::whole, phase, kv, gradient);
     }
   }
   return defaults::needed_rows_pay(needed, whole);
@@ -94,10 +94,12 @@ void sum_two(Schedule& s) {
   if (!s.find("parts")) s.set("parts", defaults::ring_parts());
 }
 
-std::vector<Distribution> rings_of_all(const Scenario& s) {
-  std::vector<Distribution> rings;
-  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica)
-    rings.push_back(placed(s, replica));
+std::vector<RingTokens> rings_of_all(const Scenario& s) {
+  std::vector<RingTokens> rings;
+  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica) {
+    const Distribution queries = placed(s, replica);
+    rings.push_back({queries, s.problem.is_cross() ? placed_keys(s, replica) : queries});
+  }
   return rings;
 }
 
@@ -107,7 +109,7 @@ std::int64_t parts_of(const Schedule& s) {
 
 }  // namespace
 
-void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& rings) {
+void resolve_ring_defaults(Scenario& scenario, const std::vector<RingTokens>& rings) {
   Schedule& s = scenario.schedule;
   if (!s.find("out_accumulator")) {
     const OptionValue* accumulator = s.find("accumulator");
@@ -124,6 +126,7 @@ void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& 
 Algorithm algorithm_of_rings(void (*build)(Builder&)) {
   Algorithm a;
   a.placements = {"zigzag", "contiguous", "striped", "hybrid"};
+  a.cross = true;
   for (const OptionInfo& option : ring_option_infos())
     if (option.key != "tile_inputs" && option.key != "gradient_sum" && option.key != "parts")
       a.options.push_back(option);
@@ -139,17 +142,19 @@ void resolve_plain_ring_defaults(Scenario& s) {
 
 void validate_plain_rings(const Scenario& s) {
   require_softmax(s);
+  require_travels(s);
   validate_ring_options(s.schedule);
 }
 
 void resolve_whole_ring_defaults(Scenario& s) {
-  const std::vector<Distribution> rings = rings_of_all(s);
+  const std::vector<RingTokens> rings = rings_of_all(s);
   Schedule& o = s.schedule;
   if (defaults::ring_merges_in_kernel(s.parallel.ranks)) merge_two(o);
   const bool follows_at_once = s.problem.has_backward() && !o.is_word("between", "layers");
-  if (follows_at_once && defaults::ring_saves_slots(s.parallel.ranks, rings[0][0].rows())) {
+  if (follows_at_once && defaults::ring_saves_slots(s.parallel.ranks, rings[0].keys[0].rows())) {
     if (!o.find("own_kv")) o.set("own_kv", std::string("keep"));
-    const bool may_add = !o.find("gradient_sum") && !o.is_word("tile_inputs", "copy");
+    const bool may_add =
+        !o.find("gradient_sum") && !o.is_word("tile_inputs", "copy") && !o.is_word("travels", "latent");
     if (may_add && defaults::ring_adds_in_kernel(s.problem.heads, s.problem.kv_heads)) sum_two(o);
     if (!o.is_word("gradient_sum", "fused") && !o.find("dkv_tile_heads"))
       o.set("dkv_tile_heads", defaults::ring_tile_heads(s.problem.kv_heads));
@@ -169,6 +174,13 @@ void validate_ring_options(const Schedule& s) {
   if (!sums_apart(s) && s.find("dkv_tile_heads"))
     throw ScenarioError("schedule.dkv_tile_heads",
                         "gradient_sum=\"fused\" has no tile of gradients; leave dkv_tile_heads out");
+  if (s.is_word("travels", "latent") && !sums_apart(s))
+    throw ScenarioError("schedule.gradient_sum",
+                        "travels=\"latent\" takes gradients of K and V through the weights before they are "
+                        "added; legal here: \"apart\"");
+  if (s.is_word("travels", "latent") && s.is_word("tile_inputs", "copy"))
+    throw ScenarioError("schedule.tile_inputs",
+                        "travels=\"latent\" makes the K and V of each tile anew; legal here: \"view\"");
   if (s.is_word("tile_inputs", "copy") && parts_of(s) != 1)
     throw ScenarioError("schedule.parts", "tile_inputs=\"copy\" copies whole tiles; legal here: 1");
   if (!s.is_on("overlap") && s.count("compute_lanes") != 1)
@@ -194,6 +206,7 @@ RingOptions ring_options(const Schedule& s) {
   if (!o.sums_in_tiles) o.dkv_tile_heads = s.count("dkv_tile_heads");
   o.parts = parts_of(s);
   o.keeps_own_kv = s.is_word("own_kv", "keep");
+  o.latents = s.is_word("travels", "latent");
   return o;
 }
 
@@ -261,6 +274,7 @@ OptionInfo own_kv_option() {
 std::vector<OptionInfo> whole_ring_option_infos() {
   std::vector<OptionInfo> options = ring_option_infos();
   options.push_back(own_kv_option());
+  options.push_back(travels_option());
   constexpr std::array<std::string_view, 7> of_two_ranks{
       "merge", "out_accumulator", "gradient_sum", "gradient_wire_dtype", "parts", "own_kv", "dkv_tile_heads"};
   for (OptionInfo& option : options) {

@@ -25,6 +25,7 @@ struct RingOptions {
   bool keeps_own_kv = false;        // the backward reads the own K and V where they are
   bool sums_in_tiles = false;       // gradient_sum="fused": attention kernels add to what has come
   std::int64_t parts = 1;           // in which rows travel
+  bool latents = false;             // travels="latent": they travel in the place of K and V
 };
 
 RingOptions ring_options(const Schedule& resolved);
@@ -41,8 +42,11 @@ void resolve_whole_ring_defaults(Scenario&);
 Algorithm algorithm_of_rings(void (*build)(Builder&));
 void resolve_plain_ring_defaults(Scenario&);
 void validate_plain_rings(const Scenario&);
-// `members`: for every ring of one replica, the tokens of its members.
-void resolve_ring_defaults(Scenario&, const std::vector<Distribution>& rings);
+// For every ring of one replica, the tokens of its members: of their queries and of the keys that travel.
+struct RingTokens {
+  Distribution queries, keys;
+};
+void resolve_ring_defaults(Scenario&, const std::vector<RingTokens>& rings);
 void validate_ring_options(const Schedule&);
 
 }  // namespace cplab

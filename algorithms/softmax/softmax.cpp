@@ -24,9 +24,8 @@ std::string with_dynamic_masks() {
   return text;
 }
 
-}  // namespace
-
-void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
+// The algorithm over tensors that it takes as they are.
+void run_tensors(const Scope& s, SoftmaxAlgorithm& algorithm) {
   Builder& b = s.b;
   const Problem& p = b.problem();
   using enum Category;
@@ -35,7 +34,8 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   };
   Forward f;
   f.q = queries("q", input, p.head_size);
-  f.kv = s.kv_buffer("kv", Role::nominal, input, 1, s.key_rows);
+  f.latents = declare_latents(b, s.key_rows);
+  if (!f.latents.given()) f.kv = s.kv_buffer("kv", Role::nominal, input, 1, s.key_rows);
   f.out = queries("out", output, p.value_size);
   f.lse = s.lse_buffer("lse", output, 1, s.rows);
   if (p.bias == BiasForm::full) {
@@ -65,7 +65,9 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   if (f.bias.given()) g.dbias = queries("dbias", output, p.pair_columns());
   g.table = f.table;
   if (f.table.given()) g.dtable = parameter("dbias_table", output, p.buckets);
-  g.dkv = s.dkv_buffer("dkv", Role::nominal, output, 1, s.key_rows);
+  g.latents = f.latents;
+  g.dlatents = declare_latent_gradients(b, s.key_rows);
+  if (!g.latents.given()) g.dkv = s.dkv_buffer("dkv", Role::nominal, output, 1, s.key_rows);
   g.out = f.out;
   if (g.dtable.given()) b.fill(compute_lane, g.dtable, 0);
   algorithm.backward(g);
@@ -81,6 +83,17 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
     sum_over_ranks(dsink);
   }
   if (g.dtable.given()) sum_over_ranks(g.dtable);
+  if (!g.latents.given()) return;
+  sum_over_ranks(g.dlatents.weights.of_keys);
+  sum_over_ranks(g.dlatents.weights.of_values);
+}
+
+}  // namespace
+
+void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
+  if (!s.b.problem().has_latent() || algorithm.projects()) return run_tensors(s, algorithm);
+  WithProjection with_projection(s, algorithm);
+  run_tensors(s, with_projection);
 }
 
 Box delta_by_first_tile(Builder& b, const Backward& g, bool first_has_all) {

@@ -2,18 +2,22 @@
 // declared in one place; an outer algorithm hands its inner one buffers of its own.
 #pragma once
 
+#include "algorithms/core/algorithm.hpp"
 #include "algorithms/core/builder.hpp"
 #include "algorithms/core/scope.hpp"
+#include "algorithms/softmax/latents.hpp"
 #include "algorithms/softmax/max_logit.hpp"
 
 namespace cplab {
 
-// Buffers of the scope's rows and heads. kv: K in front, V behind (Scope::kv_buffer).
+// Buffers of the scope's rows and heads. kv: K in front, V behind (Scope::kv_buffer); an algorithm that
+// projects() is given latents instead.
 struct Forward {
   Box q, kv, out, lse;
   MaxLogit* max_logit = nullptr;  // of all heads
   Box bias = {}, keep = {};       // where they are of pairs: [rows, heads, columns]
   Box sink = {}, table = {};      // parameters, of all query heads of the problem
+  Latents latents = {};
 };
 // delta = rowsum(dout * out), as lse. Where `out` is given it has yet to be computed from it: an algorithm's
 // backward begins with delta_by_first_tile(). Where `rounded_dq` is given, each tile stores its rows of dq
@@ -23,6 +27,8 @@ struct Backward {
   Box bias = {}, keep = {}, dbias = {};
   Box table = {}, dtable = {};
   Box out = {}, rounded_dq = {};
+  Latents latents = {};
+  LatentGradients dlatents = {};
 };
 
 inline PairBoxes pairs_of(const Backward& g) {
@@ -42,6 +48,8 @@ class SoftmaxAlgorithm {
   virtual Lane comm() const { return comm_lane; }
   // The backward reads the K and V that the forward was given, not what the forward made of them.
   virtual bool rereads_kv() const { return true; }
+  // K and V come from latents where the algorithm says so: it is given no kv and no dkv.
+  virtual bool projects() const { return false; }
   // Every row of dq, with all heads, is stored by one tile of the backward, on compute_lane: none adds to it.
   virtual bool stores_dq_once() const { return false; }
 };
@@ -62,11 +70,31 @@ class WithQuerySum final : public SoftmaxAlgorithm {
   void backward(const Backward&) override;
   Lane comm() const override { return inner_.comm(); }
   bool rereads_kv() const override { return inner_.rereads_kv(); }
+  bool projects() const override { return inner_.projects(); }
   bool stores_dq_once() const override { return inner_.stores_dq_once(); }
 
  private:
   const Scope& s_;
   SoftmaxAlgorithm& inner_;
+};
+
+// Around an algorithm that knows no latents: K and V of this rank's rows are made of them before it, and what
+// comes home of their gradients goes through the weights behind it.
+class WithProjection final : public SoftmaxAlgorithm {
+ public:
+  WithProjection(const Scope& scope, SoftmaxAlgorithm& inner) : s_(scope), inner_(inner) {}
+  void forward(const Forward&) override;
+  void backward(const Backward&) override;
+  Lane comm() const override { return inner_.comm(); }
+  bool projects() const override { return true; }
+  bool stores_dq_once() const override { return inner_.stores_dq_once(); }
+
+ private:
+  Box projected(const Latents&, std::string_view name) const;
+
+  const Scope& s_;
+  SoftmaxAlgorithm& inner_;
+  Box kv_;
 };
 
 // Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them.
@@ -84,6 +112,11 @@ void run_over_whole_group(Builder& b) {
   Whole algorithm(whole);
   run_summed(whole, algorithm);
 }
+
+// Which of latents and what they are projected to goes from rank to rank, of algorithms that know both; and
+// whether the problem has what the schedule says.
+OptionInfo travels_option();
+void require_travels(const Scenario&);
 
 // Throws ScenarioError for kinds of attention that the scenario's algorithm does not compute.
 void require_softmax(const Scenario&);

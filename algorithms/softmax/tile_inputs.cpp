@@ -9,21 +9,21 @@ TileInputs::TileInputs(const Scope& s, bool copies, const std::vector<Tile>& til
     : s_(s), b_(s.b), copies_(copies) {
   for (const Tile& t : tiles) {
     if (t.q_rows.count() < s.rows) most_queries_ = std::max(most_queries_, t.q_rows.count());
-    if (t.k_rows.count() < s.rows) most_keys_ = std::max(most_keys_, t.k_rows.count());
+    if (t.k_rows.count() < s.key_rows) most_keys_ = std::max(most_keys_, t.k_rows.count());
   }
 }
 
 Box TileInputs::queries(Lane lane, const std::string& name, const Box& from, const Tile& t) {
-  return read(lane, name, from, t.q_rows, most_queries_);
+  return read(lane, name, from, t.q_rows, s_.rows, most_queries_);
 }
 
 Box TileInputs::keys(Lane lane, const std::string& name, const Box& from, const Tile& t) {
-  return read(lane, name, from, t.k_rows, most_keys_);
+  return read(lane, name, from, t.k_rows, s_.key_rows, most_keys_);
 }
 
-Box TileInputs::read(Lane lane, const std::string& name, const Box& from, const Rows& rows,
+Box TileInputs::read(Lane lane, const std::string& name, const Box& from, const Rows& rows, std::int64_t all,
                      std::int64_t most) {
-  if (!copies_ || rows.count() == s_.rows) return from.rows(rows);
+  if (!copies_ || rows.count() == all) return from.rows(rows);
   auto at = buffers_.find(name);
   if (at == buffers_.end()) {
     const Buffer& source = b_.declared(from);

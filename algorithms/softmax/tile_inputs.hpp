@@ -19,7 +19,7 @@ class TileInputs {
   Box keys(Lane, const std::string& name, const Box& from, const Tile&);
 
  private:
-  Box read(Lane, const std::string& name, const Box& from, const Rows&, std::int64_t most);
+  Box read(Lane, const std::string& name, const Box& from, const Rows&, std::int64_t all, std::int64_t most);
 
   const Scope& s_;
   Builder& b_;

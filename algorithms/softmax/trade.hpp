@@ -17,6 +17,8 @@ class Trade final : public SoftmaxAlgorithm {
   void backward(const Backward&) override;
 
   Lane comm() const override;
+  // What has been traded is kept.
+  bool rereads_kv() const override { return team_.size() == 1 && inner_.rereads_kv(); }
 
  private:
   const Scope& s_;  // inside

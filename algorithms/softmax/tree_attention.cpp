@@ -53,17 +53,32 @@ Box Tree::incoming(const Box& of_all) const {
   return b.buffer(spec);
 }
 
-Tile Tree::tile(Take take) const {
-  std::vector<TokenRun> queries;
-  for (int block = 0; block < s.P(); ++block) {
-    const std::int64_t first = begins[static_cast<std::size_t>(block)];
-    if (begins[static_cast<std::size_t>(block) + 1] == first) continue;
+std::vector<TokenRun> Tree::queries(int first, int end) const {
+  std::vector<TokenRun> list;
+  for (int block = first; block < end; ++block) {
+    const std::int64_t begin = begins[static_cast<std::size_t>(block)];
+    if (begins[static_cast<std::size_t>(block) + 1] == begin) continue;
     for (TokenRun run : s.tokens[to_left(block)].runs) {
-      run.row += first;
-      queries.push_back(run);
+      run.row += begin;
+      list.push_back(run);
     }
   }
-  return row_tile(queries, s.keys[s.place()].runs, b.visible(), take);
+  return list;
+}
+
+Builder::PairMask Tree::mask(const Tile& t, const Box& kv, const Box& dkv, const PairBoxes& boxes) const {
+  if (b.problem().has_plain_logits()) return {};
+  return pair_mask(b, kv, dkv, WriteMode::store, boxes, {queries(0, s.P()), t.q_rows},
+                   {s.keys[s.place()].runs, t.k_rows});
+}
+
+void Tree::attend(const Forward& f, const Box& q, const Box& out, const Box& lse, int first, int end) {
+  const Tile t = tile(first, end, Take::queries);
+  const Box kv = f.kv.rows(t.k_rows);
+  b.attend(compute_lane, {q.rows(t.q_rows), keys(b, kv), values(b, kv), out.rows(t.q_rows),
+                          lse.rows(t.q_rows), t.segments, WriteMode::store, f.max_logit->of(compute_lane),
+                          mask(t, kv, {}, {.bias = {}, .keep = {}, .dbias = {}, .table = f.table}),
+                          first == 0 ? f.sink : Box()});
 }
 
 void Tree::forward(const Forward& f) {
@@ -74,10 +89,9 @@ void Tree::forward(const Forward& f) {
                         : all(f.out, o.wide ? Role::wide : Role::nominal,
                               by_heads ? Layout::heads_first : b.declared(f.out).layout);
   if (!alone) spread({f.q}, {q});
-  const Tile t = tile(Take::queries);
-  const Box kv = f.kv.rows(t.k_rows);
-  b.attend(compute_lane, {q, keys(b, kv), values(b, kv), out, lse, t.segments, WriteMode::store,
-                          f.max_logit->of(compute_lane)});
+  const bool apart = f.sink.given() && rows() > s.rows;
+  attend(f, q, out, lse, 0, apart ? 1 : s.P());
+  if (apart) attend(f, q, out, lse, 1, s.P());
   if (alone) return;
   if (by_heads) return merge_by_heads(f, out, lse);
   const Box out_came = incoming(out), lse_came = incoming(lse);
@@ -97,10 +111,11 @@ void Tree::backward(const Backward& g) {
   for (const Box& each : own) of_all.push_back(alone ? each : all(each, b.declared(each).role));
   const Box dq = alone ? g.dq : all(g.dq, o.gradient_wire);
   if (!alone) spread(own, of_all);
-  const Tile t = tile(Take::all);
+  const Tile t = tile(0, s.P(), Take::all);
   const Box kv = g.kv.rows(t.k_rows), dkv = g.dkv.rows(t.k_rows);
   b.attend_backward(compute_lane, {of_all[0], keys(b, kv), values(b, kv), of_all[1], of_all[2], of_all[3], dq,
-                                   keys(b, dkv), values(b, dkv), t.segments});
+                                   keys(b, dkv), values(b, dkv), t.segments, WriteMode::store,
+                                   WriteMode::store, mask(t, kv, dkv, pairs_of(g))});
   if (alone) return;
   const Box came = incoming(dq);
   reduce({dq}, {came},
@@ -156,18 +171,7 @@ Algorithm algorithm_of_few_queries(void (*build)(Builder&)) {
   a.placements = {"contiguous", "zigzag", "striped", "hybrid"};
   a.cross = true;
   a.options = pass_q_option_infos();
-  a.validate = [](const Scenario& s) {
-    require_softmax(s);
-    if (s.problem.sink)
-      throw ScenarioError("problem.sink",
-                          s.algorithm +
-                              " has one tile of all ranks' queries on each rank, and a sink counts in "
-                              "one tile of a row; legal here: \"none\"");
-    if (s.problem.bias != BiasForm::none)
-      throw ScenarioError("problem.bias", s.algorithm +
-                                              " attends queries of all ranks without their biases; legal "
-                                              "here: \"none\"");
-  };
+  a.validate = require_pass_q;
   a.build = build;
   return a;
 }

@@ -45,9 +45,11 @@ void resolve_two_level_defaults(Scenario& s, InnerOrder order) {
   if (!s.schedule.find("inner_ranks"))
     s.schedule.set("inner_ranks", inner_ranks_by_machine(P, s.problem.heads));
   const std::int64_t A = s.schedule.count("inner_ranks");
-  std::vector<Distribution> rings;
-  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas) && P % A == 0; ++replica)
-    rings.push_back(joined(placed(s, replica), inner_teams(P, A, order)));
+  std::vector<RingTokens> rings;
+  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas) && P % A == 0; ++replica) {
+    const Distribution tokens = joined(placed(s, replica), inner_teams(P, A, order));
+    rings.push_back({tokens, tokens});
+  }
   resolve_ring_defaults(s, rings);
 }
 

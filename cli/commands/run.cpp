@@ -113,6 +113,7 @@ Measured run_on_gpu(const Arguments& arguments, const Participation& with, const
 int report_run(const Arguments& arguments, Console& console) {
   const bool gpu = on_gpu(arguments, "gpu");
   ScenarioFile file = scenario_of(arguments, "run", {.plan = true, .rates = gpu, .form = true});
+  if (gpu) require_gpu_kernels(file.scenario.problem);
   const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
   note_unused_of_execution(arguments, gpu, file);
   if (gpu && !file.plan) take_islands(arguments, with, file);

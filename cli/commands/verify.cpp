@@ -102,6 +102,8 @@ void write_verified(Console& console, const ScenarioFile& file, const Plan& plan
 // The rows that --sample asks for; unset: all.
 std::optional<SampledRows> sample_of(const Arguments& arguments, const Plan& plan) {
   if (!arguments.has("sample")) return std::nullopt;
+  if (plan.scenario.problem.has_latent())
+    throw InputError("--sample: not with problem.kv_latent, whose weights have gradients of all rows");
   const std::int64_t wanted = arguments.integer("sample", 1, 1, INT64_MAX);
   const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
   SampledRows sample = sample_rows(plan, wanted, seed);
@@ -174,6 +176,7 @@ int command_verify(const Arguments& arguments, Console& console) {
   const std::string injected = arguments.text("inject", "");
   const Fault* fault = fault_of(arguments);
   const bool gpu = on_gpu(arguments, "cpu");
+  if (gpu) require_gpu_kernels(file.scenario.problem);
   const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
   VerifyOptions options;
   options.execution = cpu_options(arguments);

@@ -129,6 +129,17 @@ void read_cross(const Table& table, Problem& problem) {
       word(table, "align", {"top_left", "bottom_right"}, "top_left"));
 }
 
+// What else a latent asks for is require_sizes' to say.
+void read_latent(const Table& table, Problem& problem) {
+  if (!table.has("kv_latent")) {
+    if (table.has("rope_size"))
+      table.fail("rope_size", "only latent keys and values have it: missing beside it is kv_latent");
+    return;
+  }
+  problem.kv_latent = size(table, "kv_latent", limits::head_size);
+  problem.rope_size = in_range(table, "rope_size", table.integer("rope_size"), 0, limits::head_size);
+}
+
 Problem read_problem(const Table& table) {
   Problem problem;
   constexpr std::array attentions{Attention::softmax, Attention::linear, Attention::dynamic_mask};
@@ -181,6 +192,7 @@ Problem read_problem(const Table& table) {
       std::array{Direction::forward, Direction::forward_backward, Direction::backward}.at(direction);
   read_linear(table, problem);
   read_logits(table, problem);
+  read_latent(table, problem);
   read_dynamic_mask(table, problem);
   return problem;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cli/verify/linear_tolerance.hpp"
+#include "cli/verify/projected_keys.hpp"
 #include "cli/verify/roundings.hpp"
 #include "reference/dense_attention.hpp"
 #include "reference/dynamic_mask.hpp"
@@ -79,6 +80,7 @@ struct SequenceJob {
   std::int64_t first, first_key;
   Progress* progress;
   const SampledRows* sample = nullptr;
+  std::span<const double> made_k = {}, made_v = {};  // of latents, in the place of inputs
 
   const Problem& problem() const { return of; }
   std::int64_t tokens() const { return problem().lengths[sequence]; }
@@ -92,6 +94,8 @@ struct SequenceJob {
     return tensor == nullptr ? std::span<const double>() : std::span<const double>(tensor->values);
   }
   std::span<const double> key_rows(std::string_view name, std::int64_t row_elements) const {
+    if (!made_k.empty() && name == "k") return made_k;
+    if (!made_v.empty() && name == "v") return made_v;
     return sequence_rows(inputs, name, first_key, keys(), row_elements);
   }
   void stage(const char* what) const {
@@ -172,8 +176,9 @@ Expected expected_changed(const SequenceJob& job) {
   shape.selection = {static_cast<reference::KeepRule>(p.keep), p.top_k, p.block};
   shape.softcap = p.softcap;
   if (job.tokens() == 0) return {};
-  const auto q = job.rows("q", p.heads * p.head_size), k = job.rows("k", p.kv_heads * p.head_size);
-  const auto v = job.rows("v", p.kv_heads * p.value_size), dout = job.rows("dout", p.heads * p.value_size);
+  const auto q = job.rows("q", p.heads * p.head_size), k = job.key_rows("k", p.kv_heads * p.head_size);
+  const auto v = job.key_rows("v", p.kv_heads * p.value_size),
+             dout = job.rows("dout", p.heads * p.value_size);
   const auto bias = table ? job.all("bias_table") : job.rows("bias", shape.bias_heads * shape.columns);
   job.stage("reference");
   reference::DynamicMaskResult right =
@@ -220,7 +225,24 @@ Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>
   return by_name(std::move(right), std::move(errors));
 }
 
+Expected expected_projected(const SequenceJob& job) {
+  const Problem& p = job.problem();
+  if (job.tokens() == 0) return {};
+  const ProjectedKeys keys(p, {job.key_rows("latent", p.kv_latent), job.key_rows("rope_key", p.rope_size),
+                               job.all("key_weights"), job.all("value_weights")});
+  PlanRoundings roundings = job.roundings;
+  roundings.projected = &keys.errors();
+  SequenceJob made{p, roundings, job.inputs, job.sequence, job.first, job.first_key, job.progress};
+  made.made_k = keys.k(), made.made_v = keys.v();
+  Expected expected = p.changes_logits() ? expected_changed(made) : expected_softmax(made);
+  if (p.has_backward()) keys.go_back(roundings, expected);
+  expected.erase("dk");
+  expected.erase("dv");
+  return expected;
+}
+
 Expected expected_of(const SequenceJob& job, const std::vector<std::int64_t>& edges) {
+  if (job.problem().has_latent()) return expected_projected(job);
   switch (job.problem().attention) {
     case Attention::linear: return expected_linear(job, edges);
     default: return job.problem().changes_logits() ? expected_changed(job) : expected_softmax(job);

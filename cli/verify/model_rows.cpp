@@ -85,8 +85,10 @@ PairRow ModelRows::weigh_row(const RowModel& row, std::int64_t i, std::int64_t h
     scratch.slope_variance.assign(scratch.of_pair.size(), 0);
     if (row.live) scratch.pairs->begin_row(i, h, first);
   }
-  const double products = f2_ / e2_ * static_cast<double>(in.shape.D) / 4;
-  const auto flat = static_cast<float>(products * row.t2 + f2_ / e2_ * (32 * row.t2 + 2)),
+  const double products = f2_ / e2_ * static_cast<double>(in.shape.D) / 4,
+               projected = in.roundings.projected ? in.roundings.projected->average / e2_ : 0;
+  const auto flat =
+                 static_cast<float>(products * row.t2 + f2_ / e2_ * (32 * row.t2 + 2) + projected * row.t2),
              of_square = static_cast<float>(products);
   std::int64_t done = 0;
   const auto hide = [&](std::int64_t until) {
@@ -117,7 +119,9 @@ PairRow ModelRows::weigh_row(const RowModel& row, std::int64_t i, std::int64_t h
   pairs.delta = static_cast<float>(row.delta / unit_.dp);
   pairs.of_lse = static_cast<float>(row.lse_variance / e2_);
   pairs.of_sum = static_cast<float>(f2_ / e2_ * keys_ / 4);
-  pairs.of_products = static_cast<float>(f2_ / e2_ / 4 * row.dout_norm2 * square(unit_.v) / dp2);
+  pairs.of_products = static_cast<float>((f2_ / e2_ / 4 + projected / static_cast<double>(in.shape.E)) *
+                                         row.dout_norm2 * square(unit_.v) / dp2);
+  pairs.of_operand = static_cast<float>(in.roundings.projected ? in.roundings.projected->own / e2_ : 0);
   pairs.of_square_product = static_cast<float>(of_square_product);
   pairs.of_next_to_nothing = static_cast<float>(1 / e2_);
   pairs.tiny = static_cast<float>(tiny2_ / e2_);

@@ -32,6 +32,7 @@ class ModelScratch {
     of_sums,
     of_more_sums,
     of_means,
+    of_made,
     places
   };
 

@@ -29,7 +29,7 @@ GradientPair gradient_pair(const PairRow& row, std::int64_t j) {
 template <bool capped>
 void dq_weights_of(const PairRow& row, float* __restrict terms, float* __restrict variance,
                    float* __restrict means) {
-  const float of_all = 1 + row.of_lse + row.of_sum;
+  const float of_all = 1 + row.of_lse + row.of_sum + row.of_operand;
   for (std::int64_t j = 0; j < row.count; ++j) {
     const GradientPair pair = gradient_pair<capped>(row, j);
     terms[j] = pair.term;
@@ -62,7 +62,8 @@ double out_weights(const PairRow& row, float* __restrict terms, float* __restric
   for (std::int64_t j = 0; j < row.count; ++j) {
     const float p2 = row.p[j] * row.p[j];
     terms[j] = p2;
-    variance[j] = p2 * (1 + row.of_pair[j]) + std::min(p2 * row.of_next_to_nothing, row.tiny);
+    variance[j] =
+        p2 * (1 + row.of_operand + row.of_pair[j]) + std::min(p2 * row.of_next_to_nothing, row.tiny);
   }
   double sum = 0;
   for (std::int64_t j = 0; j < row.count; ++j) sum += static_cast<double>(terms[j] * row.of_pair[j]);

@@ -20,6 +20,7 @@ struct PairRow {
   float delta = 0;
   float of_lse = 0;             // variance of the stored lse
   float of_sum = 0;             // of the sums over keys
+  float of_operand = 0;         // relative variance of k and v, by their own size
   float of_products = 0;        // of a product of dP: times ||v_j||^2, and
   float of_square_product = 0;  // times dp^2
   // The variance of what is next to nothing, for p and for ds: that of a spacing of subnormals, and at most

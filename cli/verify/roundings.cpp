@@ -28,14 +28,16 @@ class RoundingCounter {
     const auto found = std::find_if(rank_.buffers.begin(), rank_.buffers.end(),
                                     [&](const Buffer& b) { return b.name == output; });
     if (found == rank_.buffers.end()) return {};
-    const double elements = static_cast<double>(found->rows * found->heads * found->width);
+    return result(static_cast<double>(found->rows * found->heads * found->width), family);
+  }
+  Roundings result(double elements, std::uint8_t family) const {
     Roundings r = sums_[family];
     r.running = elements > 0 ? r.running / elements : 0;
     r.casts = elements > 0 ? r.casts / elements : 0;
     return r;
   }
 
-  static constexpr std::uint8_t none = 0, out = 1, dq = 2, dkv = 3;
+  static constexpr std::uint8_t none = 0, out = 1, dq = 2, dkv = 3, dlatent = 4;
 
  private:
   const View& view(const Access& access) const { return rank_.views[access.view]; }
@@ -52,6 +54,8 @@ class RoundingCounter {
       if (access.operand == Operand::dk || access.operand == Operand::dv ||
           access.operand == Operand::rounded_dk || access.operand == Operand::rounded_dv)
         join(view(access), dkv);
+      if (access.operand == Operand::dlatent || access.operand == Operand::drope_key)
+        join(view(access), dlatent);
       const Access* from = rank_.find(op, Operand::from);
       if (access.operand == Operand::into && from && !is_communication(op.kind))
         join(view(access), family_[view(*from).buffer]);
@@ -80,10 +84,11 @@ class RoundingCounter {
         sums_[family].casts += static_cast<double>(element_count(rank_, v));
         continue;
       }
-      const bool tile = op.kind == OpKind::attend || op.kind == OpKind::attend_backward || is_linear(op.kind);
+      const bool tile = op.kind == OpKind::attend || op.kind == OpKind::attend_backward ||
+                        op.kind == OpKind::project_backward || is_linear(op.kind);
       // dk and dv are one tile, rounded or not.
-      const bool again = access.operand == Operand::dv || access.operand == Operand::rounded_dk ||
-                         access.operand == Operand::rounded_dv;
+      const bool again = access.operand == Operand::dv || access.operand == Operand::drope_key ||
+                         access.operand == Operand::rounded_dk || access.operand == Operand::rounded_dv;
       if (tile && !again) sums_[family].tile_count += 1;
       if (!is_nominal(v)) continue;
       if (op.chunk_work == ChunkWork::sliced) sums_[family].sliced = true;
@@ -105,7 +110,7 @@ class RoundingCounter {
 
   const RankPlan& rank_;
   std::vector<std::uint8_t> family_;  // by buffer
-  std::array<Roundings, 4> sums_;
+  std::array<Roundings, 5> sums_;
 };
 
 Roundings larger(const Roundings& a, const Roundings& b) {
@@ -123,7 +128,17 @@ PlanRoundings count_roundings(const Plan& plan) {
     const RoundingCounter counter(rank);
     total.out = larger(total.out, counter.result("out", RoundingCounter::out));
     total.dq = larger(total.dq, counter.result("dq", RoundingCounter::dq));
-    total.dkv = larger(total.dkv, counter.result("dkv", RoundingCounter::dkv));
+    const Problem& p = plan.scenario.problem;
+    if (p.has_latent()) {
+      const auto latents = std::ranges::find(rank.buffers, "latent", &Buffer::name);
+      if (latents == rank.buffers.end()) continue;
+      const std::int64_t row = p.heads * (p.head_size + p.value_size);
+      total.dkv =
+          larger(total.dkv, counter.result(static_cast<double>(latents->rows * row), RoundingCounter::dkv));
+      total.dlatent = larger(total.dlatent, counter.result("dlatent", RoundingCounter::dlatent));
+    } else {
+      total.dkv = larger(total.dkv, counter.result("dkv", RoundingCounter::dkv));
+    }
   }
   if (plan.scenario.problem.attention == Attention::linear) total.state_casts = count_state_casts(plan);
   return total;

@@ -2,6 +2,8 @@
 // (tolerance.hpp).
 #pragma once
 
+#include <vector>
+
 #include "plan/plan.hpp"
 
 namespace cplab {
@@ -16,8 +18,20 @@ struct Roundings {
   double operations = 0;  // that merge or add into nominal, of a rank: no element has more of them
 };
 
+// Variances of the errors that K and V have where they are made of latents (tolerance.hpp): of an element
+// relative to its square by its own size, and on average by the terms of its sum too; and by these alone,
+// element by element.
+struct ProjectedErrors {
+  double own = 0, average = 0;
+  std::vector<double> k, v;  // [N,G,D], [N,G,E]
+};
+
 struct PlanRoundings {
   Roundings out, dq, dkv;
+  // Latent keys and values: of the gradients of latents; dkv are then those of the K and V that are made of
+  // them. projected: null, until whoever knows their data fills it in.
+  Roundings dlatent;
+  const ProjectedErrors* projected = nullptr;
   // Linear attention: conversions to nominal that a state goes through between ranks; of the state with most.
   double state_casts = 0;
 };

@@ -87,11 +87,13 @@ std::int64_t row_elements(const Problem& p, const ProblemTensor& tensor) {
 Tensor random_tensor(const Problem& p, std::uint64_t stream, const ProblemTensor& of) {
   Tensor tensor = filled(shape_of(p, of), nan_value);
   const std::int64_t count = row_elements(p, of);
+  const double size = of.values == Values::weights ? 1 / std::sqrt(static_cast<double>(p.kv_latent)) : 1;
   const std::vector<std::int64_t>& lengths = p.lengths_of(of.side());
   for_each_row(p, of, count, [&](std::int64_t first, std::size_t b, std::int64_t position) {
     if (position >= 0 && position >= lengths[b]) return;
     for (std::int64_t i = first; i < first + count; ++i) {
-      const double value = random_value(of.values, hashed(stream ^ hashed(static_cast<std::uint64_t>(i))));
+      const double value =
+          size * random_value(of.values, hashed(stream ^ hashed(static_cast<std::uint64_t>(i))));
       tensor.values[static_cast<std::size_t>(i)] = rounded(value, dtype_of(of.role, p.dtype));
     }
   });
@@ -153,8 +155,10 @@ std::string axes_text(std::string_view axes) {
     text += text.empty() ? "[" : ", ";
     if (axis == 'H' || axis == 'G') {
       text += "heads";
-    } else if (axis == 'D' || axis == 'E') {
+    } else if (axis == 'D' || axis == 'E' || axis == 'X') {
       text += "size";
+    } else if (axis == 'C' || axis == 'R') {
+      text += axis == 'C' ? "kv_latent" : "rope_size";
     } else if (axis == 'K') {
       text += "keys";
     } else if (axis == 'N') {
@@ -252,7 +256,8 @@ TokenStrides token_strides(std::string_view axes, std::span<const std::int64_t> 
       case 'T': strides.token = stride; break;
       case 'H':
       case 'G': strides.head = stride; break;
-      default: strides.column = stride;
+      default:
+        if (strides.column == 0) strides.column = stride;  // of two axes of columns that of the last
     }
   }
   return strides;

@@ -147,6 +147,10 @@ class Model : ModelRows {
         if (table) add_to_columns(rows[i], pairs, h, i, scratch);
       }
       products_.add_floats(out_rows, scratch.squares(Scratch::of_squares, v_rows, unit_.v), of_out);
+      if (const ProjectedErrors* made = in.roundings.projected) {
+        add_made(out_rows, rows_of(made->v, G, g, E, key, keys), unit_.v, of_out, scratch);
+        if (backward) add_made(dq_rows, rows_of(made->k, G, g, D, key, keys), unit_.k, of_dq, scratch);
+      }
       if (!backward) continue;
       products_.add_floats(dq_rows, scratch.squares(Scratch::of_more_squares, k_rows, unit_.k), of_dq);
       products_.add_floats(mean_rows, k_floats, mean_key);
@@ -157,6 +161,15 @@ class Model : ModelRows {
       if (backward) finish_dq_row(rows[i], first + i, h, of_dq.row(i), of_dq.row(count + i), mean_key.row(i));
       if (table) finish_columns(rows[i], h, i, scratch);
     }
+  }
+
+  // Variances that K or V have before attention, beside the terms that they are in.
+  void add_made(Rows<float> terms, Rows<const double> variances, double unit, Rows<float> into,
+                Scratch& scratch) const {
+    const std::int64_t count = into.rows / 2;
+    products_.add_floats(terms.from(0, count),
+                         scratch.times(Scratch::of_made, variances, 1 / (e2_ * square(unit))),
+                         into.from(count, count));
   }
 
   // Sums of weights and squares, in their units, as terms and variance. What the floats cannot hold beside
@@ -172,6 +185,8 @@ class Model : ModelRows {
     errors_.lse.variance[at] =
         f2_ * (static_cast<double>(in.shape.D) / 2 + keys_ / 3 + 32 + 4 * in.roundings.out.tile_count) *
         lse_terms;
+    // Errors of logits, where K has some beside what sums of fp32 have.
+    if (in.roundings.projected) errors_.lse.variance[at] += row.sum_variance;
     const std::size_t first = as_index((i * in.shape.H + h) * in.shape.E);
     for (std::int64_t x = 0; x < in.shape.E; ++x) {
       const double out = in.right.out[first + as_index(x)];

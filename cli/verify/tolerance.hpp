@@ -51,6 +51,18 @@
 //            k_jd|. A sixth of this bound counts as the standard deviation: the tolerance of one head is then
 //            the bound
 //
+//
+// Where k and v are made of latents they have errors of their own (ProjectedErrors), those of one rounding
+// and of a sum of C terms t: o = e^2 + f^2 C/4 of their squares, and f^2 C/4 sum t^2. With O = o + f^2 C/4
+// mean sum t^2 / mean k^2, or v^2,
+//  p_ij      error of s_ij:                        O t_i^2 more
+//  out, dq   o A, and A with f^2 C/4 sum t^2 in the place of v_j^2 or k_j^2, more; lse: sum
+//            x_ij: O ||dout_i||^2 ||v_j||^2 / E more
+//  dlatent   sums over heads and columns of dk w and dv w: the variance of each with w^2, f^2 n/4 (A +
+//            dlatent^2) for n terms, and the roundings of its results as for out
+//  drope_key the same of dk alone, over the heads
+//  dweights  sums over tokens of c dk, likewise, kept in fp32
+//
 // fp16 rounds values in its subnormal range to multiples of 2^-24: each of its roundings has min(value^2,
 // 2^-48 / 12) on top. Squares of tensors above are elementwise. The sums are formed from the data at hand, so
 // that cancellation (a query with one key has dq = 0, and rounding noise in it) is judged by its terms and

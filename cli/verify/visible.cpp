@@ -132,7 +132,7 @@ Unseen unseen_with(const Problem& small, const std::vector<Feature>& features, c
                    double factor) {
   // As plans round that have several tiles.
   PlanRoundings roundings;
-  for (Roundings* of : {&roundings.out, &roundings.dq, &roundings.dkv}) {
+  for (Roundings* of : {&roundings.out, &roundings.dq, &roundings.dkv, &roundings.dlatent}) {
     of->tiles = true;
     of->running = 2;
     of->casts = 1;

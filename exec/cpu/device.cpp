@@ -27,6 +27,9 @@ void launch(const CpuTables& tables, const KernelCall& call) {
     void operator()(const kernels::Rescale& c) const { t.rescale(c); }
     void operator()(const kernels::Rowwise& c) const { t.rowwise(c); }
     void operator()(const kernels::SinkGradient& c) const { t.sink_gradient(c); }
+    void operator()(const kernels::Project& c) const { t.project(c); }
+    void operator()(const kernels::ProjectBackward& c) const { t.project_backward(c); }
+    void operator()(const kernels::WeightGradient& c) const { t.weight_gradient(c); }
     void operator()(const kernels::LinearLocal& c) const { l.local(c); }
     void operator()(const kernels::LinearLocalBackward& c) const { l.local_backward(c); }
     void operator()(const kernels::LinearState& c) const { l.state(c); }

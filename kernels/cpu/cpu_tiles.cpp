@@ -15,6 +15,9 @@ const Tiles& cpu_tiles() {
       .rescale = rescale_cpu,
       .rowwise = rowwise_cpu,
       .sink_gradient = sink_gradient_cpu,
+      .project = project_cpu,
+      .project_backward = project_backward_cpu,
+      .weight_gradient = weight_gradient_cpu,
   };
   return tiles;
 }

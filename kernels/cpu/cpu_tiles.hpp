@@ -10,5 +10,8 @@ void attend_backward_cpu(const AttendBackward& operation);
 void rescale_cpu(const Rescale& operation);
 void rowwise_cpu(const Rowwise& operation);
 void sink_gradient_cpu(const SinkGradient& operation);
+void project_cpu(const Project& operation);
+void project_backward_cpu(const ProjectBackward& operation);
+void weight_gradient_cpu(const WeightGradient& operation);
 
 }  // namespace cplab::kernels

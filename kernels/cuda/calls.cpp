@@ -220,6 +220,23 @@ std::size_t CudaCalls::add(const SinkGradient& call) {
   return state_->push("sink_gradient", [p](CudaStream stream) { launch_sink_gradient(*p, stream); });
 }
 
+namespace {
+[[noreturn]] void refuse_projection() {
+  throw std::invalid_argument(
+      "latent keys and values (kv_latent) have no kernels on GPUs; the CPU computes them (--device cpu)");
+}
+}  // namespace
+
+std::size_t CudaCalls::add(const Project&) {
+  refuse_projection();
+}
+std::size_t CudaCalls::add(const ProjectBackward&) {
+  refuse_projection();
+}
+std::size_t CudaCalls::add(const WeightGradient&) {
+  refuse_projection();
+}
+
 std::size_t CudaCalls::table_bytes() const {
   return state_->bytes().size();
 }

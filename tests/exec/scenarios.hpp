@@ -28,6 +28,7 @@ struct ScenarioSpec {
   Diagonal align = Diagonal::top_left;
   bool keys_everywhere = false;
   std::int64_t heads = 4, kv_heads = 2, head_size = 8, value_size = 4;
+  std::int64_t kv_latent = 0, rope_size = 0;
   double scale = 0;  // default: head_size^-0.5
   bool backward = true;
   bool max_logit = false;
@@ -62,6 +63,7 @@ inline Scenario scenario(const ScenarioSpec& spec) {
   p.kv_heads = spec.kv_heads;
   p.head_size = spec.head_size;
   p.value_size = spec.value_size;
+  p.kv_latent = spec.kv_latent, p.rope_size = spec.rope_size;
   p.dtype = spec.dtype;
   p.causal = spec.causal;
   p.window = spec.window;

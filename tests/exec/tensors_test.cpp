@@ -77,7 +77,9 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
   CHECK(names(p, Category::output) == "out lse ");
   p.max_logit = true;
   CHECK(names(p, Category::output) == "out lse max_logit ");
-  CHECK(tensor_names(Category::input) == "q, k, v, dout, log_decay, beta, bias, sink, bias_table");
+  CHECK(tensor_names(Category::input) ==
+        "q, k, v, dout, log_decay, beta, bias, sink, bias_table, latent, "
+        "rope_key, key_weights, value_weights");
 
   p.direction = Direction::forward_backward;
   using Numbers = std::vector<std::int64_t>;
@@ -111,6 +113,15 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
       {{8, 32}, {8, 32, 32, 0}},     // bias_table
       {{8}, {8, 1, 1, 0}},           // dsink
       {{8, 32}, {8, 32, 32, 0}},     // dbias_table
+      // Latents of 10 and rope keys of 4 lie side by side; weights make 12 and 24 columns of the 10.
+      {{2, 6, 1, 10}, {1, 10, 14, 0}},  // latent
+      {{2, 6, 1, 4}, {1, 4, 14, 10}},   // rope_key
+      {{8, 10, 12}, {8, 120, 120, 0}},  // key_weights
+      {{8, 10, 24}, {8, 240, 240, 0}},  // value_weights
+      {{2, 6, 1, 10}, {1, 10, 14, 0}},  // dlatent
+      {{2, 6, 1, 4}, {1, 4, 14, 10}},   // drope_key
+      {{8, 10, 12}, {8, 120, 120, 0}},  // dkey_weights
+      {{8, 10, 24}, {8, 240, 240, 0}},  // dvalue_weights
   };
   p.transition = Transition::matrix;
   REQUIRE(tensor_table().size() == by_hand.size());
@@ -129,12 +140,15 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
     p.sink = tensor.name.ends_with("sink");
     p.gate = tensor.axes == "BSH" ? Gate::head : Gate::column;
     p.buckets = table ? 32 : 0;
+    const bool latent = tensor.axes.find_first_of("CRX") != std::string_view::npos;
+    p.kv_latent = latent ? 10 : 0, p.rope_size = latent ? 4 : 0;
     const TokenRow row = token_row(p, tensor);
     CHECK(shape_of(p, tensor) == by_hand[i].first);
     CHECK(Numbers{row.heads, row.width, row.buffer_width, row.first_column} == by_hand[i].second);
     if (tensor.category == Category::input && tensor.per_token())
       CHECK((tensor.axes.starts_with("BS") || tensor.axes.starts_with("BL")));
   }
+  p.kv_latent = p.rope_size = 0;
   p.packed = true;
   p.batch = p.sequence = 0;
   p.lengths = {3, 4};
