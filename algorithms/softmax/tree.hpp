@@ -43,7 +43,17 @@ class Tree final : public SoftmaxAlgorithm {
   // The partial results of the own queries, of all members: join adds what came, of some blocks, to `all`.
   void reduce(const std::vector<Box>& all, const std::vector<Box>& came,
               const std::function<void(const Rows& blocks)>& join);
-  Tile tile(Take) const;
+  // The queries of those blocks, in rows of all; with the own keys: their tile, and what their logits have.
+  std::vector<TokenRun> queries(int first, int end) const;
+  Tile tile(int first, int end, Take take) const {
+    return row_tile(queries(first, end), s.keys[s.place()].runs, b.visible(), take);
+  }
+  Builder::PairMask mask(const Tile&, const Box& kv, const Box& dkv, const PairBoxes&) const;
+  // Rows of all: the own ones, which each see a key of their own member, count their sinks here.
+  struct Attended {
+    Box q, bias, out, lse;
+  };
+  void attend(const Forward&, const Attended&, int first, int end);
 
   // The same of the forward, by heads: those that a member merges, of all rows.
   void merge_by_heads(const Forward&, const Box& out, const Box& lse);
