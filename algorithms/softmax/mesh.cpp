@@ -34,7 +34,7 @@ Algorithm mesh_algorithm() {
   a.options = mesh_option_infos();
   a.resolve_defaults = resolve_mesh_defaults;
   a.validate = [](const Scenario& s) {
-    require_pass_q(s);
+    require_softmax(s);
     require_divided_ranks(s, "query_ranks");
   };
   a.build = [](Builder& b) {

@@ -11,14 +11,15 @@
 namespace cplab {
 
 void PassQ::forward(const Forward& f) {
-  const Carried q = carried(f.q);
+  std::vector<Carried> of_queries{carried(f.q)};
+  if (f.bias.given()) of_queries.push_back(carried(f.bias));
   const Returned out = returned(f.out, Role::nominal), lse = returned(f.lse, Role::wide);
   sum.emplace(s, SoftmaxSumOptions{.merge = MergeKind::fused, .wide = o.wide}, f.out, f.lse,
               std::vector<std::int64_t>(static_cast<std::size_t>(visits()), s.rows), f.sink);
   for (int v = 0; v < visits() + 2; ++v) {
     b.step(v);
-    exchange(v, {q}, {out, lse});
-    if (v < visits()) attend(f, v, q, out, lse);
+    exchange(v, of_queries, {out, lse});
+    if (v < visits()) attend(f, v, of_queries, out, lse);
     if (v > 2) sum->merge(compute_lane, received(out, v - 2), received(lse, v - 2), home(v - 2).q_rows);
   }
   sum->finish(compute_lane);
@@ -26,14 +27,21 @@ void PassQ::forward(const Forward& f) {
 
 void PassQ::backward(const Backward& g) {
   delta_by_first_tile(b, g, false);
-  const std::vector<Carried> of_queries{carried(g.q), carried(g.dout), carried(g.lse), carried(g.delta)};
-  const Returned dq = returned(g.dq, o.gradient_wire);
+  std::vector<Carried> of_queries{carried(g.q), carried(g.dout), carried(g.lse), carried(g.delta)};
+  std::vector<Returned> shares{returned(g.dq, o.gradient_wire)};
+  std::vector<Box> sums{g.dq};
+  if (g.bias.given()) {  // each of its numbers comes from one rank: the shares of others are 0
+    of_queries.push_back(carried(g.bias));
+    shares.push_back(returned(g.dbias, Role::nominal));
+    sums.push_back(g.dbias);
+  }
   const Box dkv = sum_of(g.dkv);
   for (int v = 0; v < visits() + 2; ++v) {
     b.step(v);
-    exchange(v, of_queries, {dq});
-    if (v < visits()) differentiate(g, v, of_queries, dq, dkv);
-    if (v > 2) add(received(dq, v - 2), g.dq.rows(home(v - 2).q_rows));
+    exchange(v, of_queries, shares);
+    if (v < visits()) differentiate(g, v, of_queries, shares, dkv);
+    for (std::size_t i = 0; i < shares.size() && v > 2; ++i)
+      add(received(shares[i], v - 2), sums[i].rows(home(v - 2).q_rows));
   }
   if (dkv.view().buffer != g.dkv.view().buffer) b.convert(compute_lane, dkv, g.dkv);
 }
@@ -46,7 +54,7 @@ Algorithm pass_q_algorithm() {
   a.placements = {"zigzag", "contiguous", "striped", "hybrid"};
   a.cross = true;
   a.options = pass_q_option_infos();
-  a.validate = require_pass_q;
+  a.validate = require_softmax;
   a.build = [](Builder& b) {
     const Scope whole(b);
     PassQ ring(whole, whole.keys, ring_route(whole.P()), pass_q_options(b.scenario().schedule));

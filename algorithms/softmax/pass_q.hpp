@@ -22,8 +22,6 @@ struct PassQOptions {
 PassQOptions pass_q_options(const Schedule& resolved);
 // What an algorithm registers in which queries travel.
 std::vector<OptionInfo> pass_q_option_infos();
-// Throws ScenarioError for kinds of attention that it does not compute.
-void require_pass_q(const Scenario&);
 
 class PassQ final : public SoftmaxAlgorithm {
  public:
@@ -64,9 +62,11 @@ class PassQ final : public SoftmaxAlgorithm {
   const Tile& home(int visit) const { return home_[static_cast<std::size_t>(visit)]; }
   // Of the queries that visit, with the own keys; `kv`, `dkv`: their rows.
   Builder::PairMask mask(int visit, const Box& kv, const Box& dkv, WriteMode, const PairBoxes&) const;
-  void attend(const Forward&, int visit, const Carried& q, const Returned& out, const Returned& lse);
-  void differentiate(const Backward&, int visit, const std::vector<Carried>&, const Returned& dq,
-                     const Box& dkv);
+  // Of the queries: q, in the backward dout, lse and delta too, and last a bias that has rows of theirs.
+  void attend(const Forward&, int visit, const std::vector<Carried>&, const Returned& out,
+              const Returned& lse);
+  void differentiate(const Backward&, int visit, const std::vector<Carried>&,
+                     const std::vector<Returned>& shares, const Box& dkv);
 
   const Scope& s;
   Builder& b;

@@ -67,13 +67,15 @@ void PassQ::exchange(int visit, const std::vector<Carried>& queries, const std::
   b.exchange_rows(o.comm, o.transport, s.team, std::move(messages));
 }
 
-void PassQ::attend(const Forward& f, int visit, const Carried& q, const Returned& out, const Returned& lse) {
+void PassQ::attend(const Forward& f, int visit, const std::vector<Carried>& of_queries, const Returned& out,
+                   const Returned& lse) {
   const Tile& t = here(visit);
   const Box k = cplab::keys(b, f.kv).rows(t.k_rows), v = values(b, f.kv).rows(t.k_rows);
-  const Box max_logit = f.max_logit->of(compute_lane), from = q.at(visit).rows(t.q_rows);
-  PairBoxes parameters;
-  parameters.table = f.table;
-  const Builder::PairMask masked = mask(visit, f.kv.rows(t.k_rows), {}, WriteMode::store, parameters);
+  const Box max_logit = f.max_logit->of(compute_lane), from = of_queries[0].at(visit).rows(t.q_rows);
+  PairBoxes boxes;
+  boxes.table = f.table;
+  if (f.bias.given()) boxes.bias = of_queries[1].at(visit).rows(t.q_rows);
+  const Builder::PairMask masked = mask(visit, f.kv.rows(t.k_rows), {}, WriteMode::store, boxes);
   if (visit == 0) return sum->attend(compute_lane, from, k, v, t.q_rows, t.segments, max_logit, masked);
   if (t.empty()) return;
   const std::int64_t rows = t.q_rows.count();
@@ -91,25 +93,22 @@ Builder::PairMask PassQ::mask(int visit, const Box& kv, const Box& dkv, WriteMod
 }
 
 void PassQ::differentiate(const Backward& g, int visit, const std::vector<Carried>& of_queries,
-                          const Returned& dq, const Box& dkv) {
+                          const std::vector<Returned>& shares, const Box& dkv) {
   const Tile& t = here(visit);
   if (visit > 0 && t.empty()) return;
   const auto rows = [&](std::size_t i) { return of_queries[i].at(visit).rows(t.q_rows); };
   const Box kv = g.kv.rows(t.k_rows), into = dkv.rows(t.k_rows);
   const bool own = visit == 0;
+  const auto share = [&](std::size_t i, const Box& of_own) {
+    return own ? of_own.rows(t.q_rows) : shares[i].made.slot(visit % 2).first_rows(t.q_rows.count());
+  };
   Builder::AttendBackward call{
-      rows(0),
-      cplab::keys(b, kv),
-      values(b, kv),
-      rows(1),
-      rows(2),
-      rows(3),
-      own ? g.dq.rows(t.q_rows) : dq.made.slot(visit % 2).first_rows(t.q_rows.count()),
-      cplab::keys(b, into),
-      values(b, into),
-      t.segments};
+      rows(0), cplab::keys(b, kv), values(b, kv),        rows(1),         rows(2),
+      rows(3), share(0, g.dq),     cplab::keys(b, into), values(b, into), t.segments};
   if (!own) call.dk_mode = WriteMode::add;
-  call.mask = mask(visit, kv, into, call.dk_mode, pairs_of(g));
+  PairBoxes boxes = pairs_of(g);
+  if (g.bias.given()) boxes.bias = rows(4), boxes.dbias = share(1, g.dbias);
+  call.mask = mask(visit, kv, into, call.dk_mode, boxes);
   if (own && g.rounded_dq.given()) call.rounded_dq = g.rounded_dq.rows(t.q_rows);
   b.attend_backward(compute_lane, call);
 }
@@ -128,15 +127,6 @@ void PassQ::add(const Box& share, const Box& sum_of_all) const {
 PassQOptions pass_q_options(const Schedule& s) {
   return {wide_accumulator(s), gradient_wire_of(s), s.is_on("overlap") ? comm_lane : compute_lane,
           transport_of(s)};
-}
-
-void require_pass_q(const Scenario& s) {
-  require_softmax(s);
-  if (s.problem.bias == BiasForm::full)
-    throw ScenarioError("problem.bias",
-                        s.algorithm +
-                            " sends queries from rank to rank, and would send a row of biases with "
-                            "each; legal here: \"none\", \"alibi\", \"buckets\", \"keys\"");
 }
 
 std::vector<OptionInfo> pass_q_option_infos() {

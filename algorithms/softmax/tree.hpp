@@ -50,7 +50,10 @@ class Tree final : public SoftmaxAlgorithm {
   }
   Builder::PairMask mask(const Tile&, const Box& kv, const Box& dkv, const PairBoxes&) const;
   // Rows of all: the own ones, which each see a key of their own member, count their sinks here.
-  void attend(const Forward&, const Box& q, const Box& out, const Box& lse, int first, int end);
+  struct Attended {
+    Box q, bias, out, lse;
+  };
+  void attend(const Forward&, const Attended&, int first, int end);
 
   // The same of the forward, by heads: those that a member merges, of all rows.
   void merge_by_heads(const Forward&, const Box& out, const Box& lse);

@@ -72,13 +72,16 @@ Builder::PairMask Tree::mask(const Tile& t, const Box& kv, const Box& dkv, const
                    {s.keys[s.place()].runs, t.k_rows});
 }
 
-void Tree::attend(const Forward& f, const Box& q, const Box& out, const Box& lse, int first, int end) {
+void Tree::attend(const Forward& f, const Attended& all_rows, int first, int end) {
   const Tile t = tile(first, end, Take::queries);
   const Box kv = f.kv.rows(t.k_rows);
-  b.attend(compute_lane, {q.rows(t.q_rows), keys(b, kv), values(b, kv), out.rows(t.q_rows),
-                          lse.rows(t.q_rows), t.segments, WriteMode::store, f.max_logit->of(compute_lane),
-                          mask(t, kv, {}, {.bias = {}, .keep = {}, .dbias = {}, .table = f.table}),
-                          first == 0 ? f.sink : Box()});
+  PairBoxes boxes;
+  boxes.table = f.table;
+  if (all_rows.bias.given()) boxes.bias = all_rows.bias.rows(t.q_rows);
+  b.attend(compute_lane,
+           {all_rows.q.rows(t.q_rows), keys(b, kv), values(b, kv), all_rows.out.rows(t.q_rows),
+            all_rows.lse.rows(t.q_rows), t.segments, WriteMode::store, f.max_logit->of(compute_lane),
+            mask(t, kv, {}, boxes), first == 0 ? f.sink : Box()});
 }
 
 void Tree::forward(const Forward& f) {
@@ -88,10 +91,11 @@ void Tree::forward(const Forward& f) {
   const Box out = alone ? f.out
                         : all(f.out, o.wide ? Role::wide : Role::nominal,
                               by_heads ? Layout::heads_first : b.declared(f.out).layout);
-  if (!alone) spread({f.q}, {q});
+  const Box bias = alone || !f.bias.given() ? f.bias : all(f.bias, Role::nominal);
+  if (!alone) f.bias.given() ? spread({f.q, f.bias}, {q, bias}) : spread({f.q}, {q});
   const bool apart = f.sink.given() && rows() > s.rows;
-  attend(f, q, out, lse, 0, apart ? 1 : s.P());
-  if (apart) attend(f, q, out, lse, 1, s.P());
+  attend(f, {q, bias, out, lse}, 0, apart ? 1 : s.P());
+  if (apart) attend(f, {q, bias, out, lse}, 1, s.P());
   if (alone) return;
   if (by_heads) return merge_by_heads(f, out, lse);
   const Box out_came = incoming(out), lse_came = incoming(lse);
@@ -108,19 +112,28 @@ void Tree::backward(const Backward& g) {
   delta_by_first_tile(b, g, false);
   const bool alone = s.P() == 1;
   std::vector<Box> own{g.q, g.dout, g.lse, g.delta}, of_all;
+  if (g.bias.given()) own.push_back(g.bias);
   for (const Box& each : own) of_all.push_back(alone ? each : all(each, b.declared(each).role));
-  const Box dq = alone ? g.dq : all(g.dq, o.gradient_wire);
+  // Each number of dbias comes from one rank: those of others are 0.
+  std::vector<Box> gradients{g.dq}, sums{alone ? g.dq : all(g.dq, o.gradient_wire)}, came;
+  if (g.bias.given()) gradients.push_back(g.dbias);
+  if (g.bias.given()) sums.push_back(alone ? g.dbias : all(g.dbias, Role::nominal));
   if (!alone) spread(own, of_all);
   const Tile t = tile(0, s.P(), Take::all);
   const Box kv = g.kv.rows(t.k_rows), dkv = g.dkv.rows(t.k_rows);
-  b.attend_backward(compute_lane, {of_all[0], keys(b, kv), values(b, kv), of_all[1], of_all[2], of_all[3], dq,
-                                   keys(b, dkv), values(b, dkv), t.segments, WriteMode::store,
-                                   WriteMode::store, mask(t, kv, dkv, pairs_of(g))});
+  PairBoxes boxes = pairs_of(g);
+  if (g.bias.given()) boxes.bias = of_all[4], boxes.dbias = sums[1];
+  b.attend_backward(compute_lane, {of_all[0], keys(b, kv), values(b, kv), of_all[1], of_all[2], of_all[3],
+                                   sums[0], keys(b, dkv), values(b, dkv), t.segments, WriteMode::store,
+                                   WriteMode::store, mask(t, kv, dkv, boxes)});
   if (alone) return;
-  const Box came = incoming(dq);
-  reduce({dq}, {came},
-         [&](const Rows& met) { b.add(compute_lane, came.first_rows(met.count()), dq.rows(met)); });
-  if (s.rows > 0) b.convert(compute_lane, dq.first_rows(s.rows), g.dq);
+  for (const Box& each : sums) came.push_back(incoming(each));
+  reduce(sums, came, [&](const Rows& met) {
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      b.add(compute_lane, came[i].first_rows(met.count()), sums[i].rows(met));
+  });
+  for (std::size_t i = 0; i < sums.size() && s.rows > 0; ++i)
+    b.convert(compute_lane, sums[i].first_rows(s.rows), gradients[i]);
 }
 
 // ---- By heads.
@@ -171,7 +184,7 @@ Algorithm algorithm_of_few_queries(void (*build)(Builder&)) {
   a.placements = {"contiguous", "zigzag", "striped", "hybrid"};
   a.cross = true;
   a.options = pass_q_option_infos();
-  a.validate = require_pass_q;
+  a.validate = require_softmax;
   a.build = build;
   return a;
 }

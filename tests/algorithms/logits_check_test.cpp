@@ -71,7 +71,7 @@ TEST_CASE("sinks, softcaps and biases: every algorithm of softmax attention, wit
   for (const char* all : {"ring", "all_gather", "all_to_all", "head_strided", "hierarchical", "usp"})
     CHECK(takes(all, BiasForm::full, true));
   for (const char* passes_queries : {"pass_q", "mesh", "tree", "helix"})
-    CHECK(takes(passes_queries, BiasForm::alibi, true));
+    CHECK(takes(passes_queries, BiasForm::full, true));
   for (const Algorithm& algorithm : algorithms()) {
     const std::string name(algorithm.name);
     if (testing::attention_of(name) != Attention::softmax) continue;

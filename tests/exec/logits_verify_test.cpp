@@ -104,5 +104,28 @@ TEST_CASE("dsink and dbias_table of replicas add up to those of one") {
   }
 }
 
+// Queries that travel take their rows of a full bias along, and shares of its gradient come home.
+TEST_CASE("sinks and every bias where queries travel: dense and packed, on 1 to 5 ranks") {
+  for (const char* algorithm : {"pass_q", "mesh", "tree", "helix"})
+    for (const BiasForm bias : {BiasForm::alibi, BiasForm::buckets, BiasForm::keys, BiasForm::full})
+      for (const bool packed : {false, true})
+        for (const std::int64_t ranks : {1, 2, 3, 4, 5}) {
+          ScenarioSpec spec;
+          spec.algorithm = algorithm;
+          spec.ranks = ranks;
+          spec.bias = bias;
+          spec.sink = true;
+          if (packed) spec.lengths = {17, 0, 1, 21}, spec.padded_lengths = {20, 3, 1, 23};
+          if (ranks == 4) spec.dtype = DType::bf16;
+          CAPTURE(spec.algorithm);
+          CAPTURE(static_cast<int>(bias));
+          CAPTURE(packed);
+          CAPTURE(ranks);
+          const VerifyResult result = verify_spec(spec);
+          for (const Finding& finding : result.findings) FAIL_CHECK(finding.message);
+          CHECK(result.ok());
+        }
+}
+
 }  // namespace
 }  // namespace cplab
