@@ -100,12 +100,12 @@ void model_general(Tile tile, kernels::cuda::VariantOptions options, AttentionVa
   result.by_model = true;
 }
 
-double masked_tiles(const kernels::cuda::ChosenMasked& chosen, const kernels::MaskedAttend& call) {
-  return static_cast<double>(chosen.work.tiles.size()) * static_cast<double>(call.tile.q.heads);
-}
-double masked_tiles(const kernels::cuda::ChosenMaskedBackward& chosen,
-                    const kernels::MaskedAttendBackward& call) {
-  return static_cast<double>(chosen.by_k.tiles.size()) * static_cast<double>(call.tile.k.heads);
+template <class Chosen, class Call>
+double masked_tiles(const Chosen& chosen, const Call& call) {
+  if constexpr (requires { chosen.work; })
+    return static_cast<double>(chosen.work.tiles.size()) * static_cast<double>(call.tile.q.heads);
+  else
+    return static_cast<double>(chosen.by_k.tiles.size()) * static_cast<double>(call.tile.k.heads);
 }
 
 // Families that have tables, if times are asked for.
@@ -131,12 +131,13 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   if (!timed) return result;
   kernels::cuda::VariantOptions whole = options;
   whole.sms = sms;
+  const bool has_table =
+      std::find(timed->begin(), timed->end(), std::pair{kind, result.family}) != timed->end();
   if constexpr (requires { taken.changed; }) {
     if (taken.changed) {
       result.longer = kernels::cuda::changed_longer(call, options.speeds());
       result.changes_scores = true;
-      if (std::find(timed->begin(), timed->end(), std::pair{kind, result.family}) == timed->end())
-        return result;
+      if (!has_table) return result;
       result.tiles_s = kernels::cuda::predicted_seconds(taken.changed->chosen, call.tile, whole);
       result.tiles = tiles_of(taken.changed->chosen, call.tile);
       return result;
@@ -148,7 +149,7 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
       return result;
     }
   }
-  if (std::find(timed->begin(), timed->end(), std::pair{kind, result.family}) == timed->end()) {
+  if (!has_table) {
     if (result.family != KernelFamily::general) return result;
     if constexpr (requires { call.tile.segments; })
       model_general(call.tile, whole, result);
@@ -185,31 +186,6 @@ template <class Call>
 PointTiles tiles_of_call(const Call& call, const kernels::cuda::VariantOptions& options) {
   const auto chosen = kernels::cuda::choose_variant(call, options);
   return {kernels::cuda::predicted_seconds(chosen, call, options), tiles_of(chosen, call)};
-}
-
-// What the choice of a variant and its time depend on: shapes, strides, alignment, rows, segments and how
-// results are written.
-Digest key_of(const RankPlan& plan, const Operation& op, const std::vector<kernels::View*>& views,
-              std::span<const kernels::Segment> segments, std::int64_t reserved_sms) {
-  Digest key;
-  key.add({static_cast<std::int64_t>(op.kind), reserved_sms, static_cast<std::int64_t>(views.size())});
-  constexpr std::uintptr_t alignment = 16;
-  for (const kernels::View* view : views) {
-    key.add({static_cast<std::int64_t>(view->dtype), view->rows, view->heads, view->width, view->row_stride,
-             view->head_stride,
-             static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(view->data) % alignment),
-             static_cast<std::int64_t>(view->runs.size())});
-    for (const kernels::RowRun& run : view->runs) key.add({run.begin, run.count, run.step});
-  }
-  key.add({std::bit_cast<std::int64_t>(op.softcap), static_cast<std::int64_t>(op.bias)});
-  for (const RowRange& run : plan.columns_of(op)) key.add({run.begin, run.count, run.step});
-  key.add(static_cast<std::int64_t>(segments.size()));
-  for (const kernels::Segment& s : segments)
-    key.add({s.q_begin, s.q_count, s.k_begin, s.k_count, s.offset, s.left, s.right});
-  for (const auto accesses : {plan.reads(op), plan.writes(op)})
-    for (const Access& access : accesses)
-      key.add({static_cast<std::int64_t>(access.operand), static_cast<std::int64_t>(access.mode)});
-  return key;
 }
 
 }  // namespace
