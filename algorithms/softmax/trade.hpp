@@ -18,7 +18,7 @@ class Trade final : public SoftmaxAlgorithm {
 
   Lane comm() const override;
   // What has been traded is kept.
-  bool rereads_kv() const override { return team_.size() == 1 && inner_.rereads_kv(); }
+  bool rereads_kv() const override { return trade_.alone() && inner_.rereads_kv(); }
 
  private:
   const Scope& s_;  // inside
