@@ -13,7 +13,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "kernels/families/head_sizes.hpp"
 #include "plan/live_pairs.hpp"
 #include "sim/attention_traffic.hpp"
 #include "sim/attention_variant.hpp"
@@ -144,19 +143,13 @@ class Costs {
     shape.tables = tables.family;
     shape.speed = tables.speed;
     shape.floor = tables.floor;
-    if (variant.family == KernelFamily::hopper && !library) set_padded(shape);
+    if (variant.family == KernelFamily::hopper && !library) {  // takes the time of what it pads heads to
+      const AttentionExtents kernel = padded_extents(of);
+      shape.head_size = kernel.head_size;
+      shape.value_size = kernel.value_size;
+      if (kernel != of) shape.floor = worst(shape.floor, Origin::extrapolated);
+    }
     return shape;
-  }
-
-  // Hopper's kernels take the time of the sizes that they pad heads to.
-  static void set_padded(Shape& shape) {
-    const kernels::cuda::HeadSizes heads{static_cast<int>(shape.head_size),
-                                         static_cast<int>(shape.value_size)};
-    const kernels::cuda::HeadSizes kernel = kernels::cuda::padded(heads);
-    if (kernel == heads) return;
-    shape.head_size = kernel.key;
-    shape.value_size = kernel.value;
-    shape.floor = worst(shape.floor, Origin::extrapolated);
   }
 
   template <class Table>

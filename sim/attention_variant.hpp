@@ -64,8 +64,15 @@ PointTiles point_tiles(const KernelTable&, const KernelPoint&, const Hardware&, 
 // Of a call of attention, softmax or dynamic mask; all 0 of others.
 struct AttentionExtents {
   std::int64_t heads = 0, head_size = 0, value_size = 0;
+  bool operator==(const AttentionExtents&) const = default;
 };
 AttentionExtents extents_of(const KernelCall&);
+// Of the kernel for Hopper that pads the heads.
+inline AttentionExtents padded_extents(const AttentionExtents& of) {
+  const auto kernel =
+      kernels::cuda::padded({static_cast<int>(of.head_size), static_cast<int>(of.value_size)});
+  return {of.heads, kernel.key, kernel.value};
+}
 
 // What AttentionVariants have found, for others of the same machine: ranks repeat few calls; of many
 // sequences, hundreds, in no order. By everything that the choice depends on.

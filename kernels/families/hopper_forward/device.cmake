@@ -1,6 +1,7 @@
 # A translation unit for each head size.
 if(CPLAB_HOPPER)
+  set(all_head_sizes ${hopper_head_sizes} ${hopper_wide_head_sizes})
   add_instances(cplab_kernels_hopper "${family_folder}/instance.cu.in" attend_forward_hopper
-    "${hopper_head_sizes};${hopper_wide_head_sizes}")
+    "${all_head_sizes}")
 endif()
 target_sources(cplab_kernels PRIVATE "${family_folder}/kernels.cpp")
