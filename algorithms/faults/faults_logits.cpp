@@ -19,6 +19,7 @@ void sink_on_every_tile(Plan& plan) {
     const View of_all = rank.views[added.view];
     for (Operation& op : rank.operations) {
       if (op.kind != OpKind::attend || rank.find(op, Operand::sink)) continue;
+      if (op.segments.count == 0) continue;  // it sees no key, and counts no sink
       View view = of_all;
       view.head_begin = op.head_begin, view.head_end = op.head_end;
       std::vector<Access> reads(rank.reads(op).begin(), rank.reads(op).end());

@@ -6,6 +6,8 @@
 // of latents, which a reduce-scatter brings home: what travels is as narrow as in the forward.
 #include "algorithms/softmax/latent_gather.hpp"
 
+#include <limits>
+
 #include "algorithms/core/options.hpp"
 #include "algorithms/softmax/head_gather.hpp"
 
@@ -31,6 +33,7 @@ class LatentGather final : public SoftmaxAlgorithm {
   void forward(const Forward& f) override {
     held = gathered(f.latents.rows, "latent_all",
                     keeps && b.between_layers() ? Category::saved : Category::working);
+    if (read.empty()) return see_nothing(f);
     const Box slot = all.buffer("kv_heads", Role::nominal, Category::working, 1, width);
     for (int stride = 0; stride < all.strides(); ++stride) {
       b.step(stride);
@@ -40,22 +43,14 @@ class LatentGather final : public SoftmaxAlgorithm {
   }
 
   void backward(const Backward& of_rank) override {
-    Backward g = all.begin_backward(of_rank, tiles, true);
+    // Without a key to see there are gradients of sinks at most that read delta.
+    const bool no_delta = read.empty() && !b.problem().sink;
+    Backward g = no_delta ? of_rank : all.begin_backward(of_rank, tiles, true);
     if (!keeps) held = gathered(g.latents.rows, "latent_again", Category::working);
-    const Box slot = all.buffer("kv_heads_again", Role::nominal, Category::working, 1, width),
-              gradients = all.buffer("dkv_heads", wide ? Role::wide : Role::nominal, Category::working, 1,
-                                     width, {}, HeadGather::Holds::dkv);
     const Box sums = latent_buffer(b, "dlatent_all", gradient_wire_of(o), Category::working, 1, all.rows());
     if (const Rows rest = Rows::range(0, all.rows()).minus(read); !rest.empty())
       b.fill(compute_lane, sums.rows(rest), 0);  // keys that no query here sees
-    for (int stride = 0; stride < all.strides(); ++stride) {
-      b.step(stride);
-      const Box kv = projected(g.latents, slot, stride), dkv = all.slot(gradients, 0, stride);
-      FirstTouch touched;
-      for (std::size_t c = 0; c < tiles.size(); ++c)
-        all.attend_backward(lane(c), stride, g, kv, dkv, tiles[c], touched);
-      project_back(g, dkv, sums, stride == 0 ? WriteMode::store : WriteMode::add);
-    }
+    read.empty() ? see_nothing(g) : differentiate(g, sums);
     send_home(sums, g.dlatents.rows);
   }
 
@@ -72,16 +67,41 @@ class LatentGather final : public SoftmaxAlgorithm {
     return into;
   }
 
+  // No query here sees a key: K and V of no row are made, and there is nothing to attend.
+  void see_nothing(const Forward& f) {
+    b.fill(compute_lane, f.out, 0);
+    b.fill(compute_lane, f.lse, -std::numeric_limits<double>::infinity());
+  }
+  void see_nothing(const Backward& g) {
+    b.fill(compute_lane, g.rounded_dq.given() ? g.rounded_dq : g.dq, 0);
+    if (g.dbias.given()) b.fill(compute_lane, g.dbias, 0);
+    b.fill(compute_lane, g.dlatents.weights.of_keys, 0);
+    b.fill(compute_lane, g.dlatents.weights.of_values, 0);
+  }
+
+  void differentiate(Backward& g, const Box& sums) {
+    const Box slot = all.buffer("kv_heads_again", Role::nominal, Category::working, 1, width),
+              gradients = all.buffer("dkv_heads", wide ? Role::wide : Role::nominal, Category::working, 1,
+                                     width, {}, HeadGather::Holds::dkv);
+    for (int stride = 0; stride < all.strides(); ++stride) {
+      b.step(stride);
+      const Box kv = projected(g.latents, slot, stride), dkv = all.slot(gradients, 0, stride);
+      FirstTouch touched;
+      for (std::size_t c = 0; c < tiles.size(); ++c)
+        all.attend_backward(lane(c), stride, g, kv, dkv, tiles[c], touched);
+      project_back(g, dkv, sums, stride == 0 ? WriteMode::store : WriteMode::add);
+    }
+  }
+
   // K and V of the stride's heads, of the rows that tiles read.
   Box projected(const Latents& latents, const Box& slot, int stride) {
     const Box kv = all.slot(slot, 0, stride);
-    if (!read.empty()) b.project(compute_lane, held.rows(read), latents.weights, kv.rows(read));
+    b.project(compute_lane, held.rows(read), latents.weights, kv.rows(read));
     return kv;
   }
 
   void project_back(const Backward& g, const Box& dkv, const Box& sums, WriteMode mode) {
-    if (!read.empty())
-      b.project_backward(compute_lane, dkv.rows(read), g.latents.weights, sums.rows(read), mode);
+    b.project_backward(compute_lane, dkv.rows(read), g.latents.weights, sums.rows(read), mode);
     b.weight_gradient(compute_lane, held.rows(read), dkv.rows(read), g.dlatents.weights, WriteMode::store);
   }
 

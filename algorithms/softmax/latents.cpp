@@ -47,7 +47,10 @@ LatentGradients declare_latent_gradients(Builder& b, std::int64_t rows) {
 }
 
 Box WithProjection::projected(const Latents& latents, std::string_view name) const {
-  const Box kv = s_.kv_buffer(name, Role::nominal, Category::working, 1, s_.key_rows);
+  // Of padding alone nobody need read them.
+  const bool any = !token_rows(s_.keys[s_.place()].runs).empty();
+  const Box kv =
+      s_.kv_buffer(name, Role::nominal, any ? Category::working : Category::workspace, 1, s_.key_rows);
   if (s_.key_rows > 0) s_.b.project(compute_lane, latents.rows, latents.weights, kv);
   return kv;
 }

@@ -90,6 +90,26 @@ TEST_CASE("latents: every algorithm of softmax attention is right on any number 
   }
 }
 
+TEST_CASE("latents: ranks without a token make nothing that nobody reads") {
+  for (const Algorithm& algorithm : algorithms()) {
+    const std::string name(algorithm.name);
+    if (testing::attention_of(name) != Attention::softmax) continue;
+    CAPTURE(name);
+    for (const char* travels : {"kv", "latent"})
+      for (const char* between : {"nothing", "layers"})
+        for (const bool sink : {false, true}) {
+          Scenario s = latent_scenario(name, 8);
+          s.schedule = {}, s.placement = {};
+          s.problem.sequence = 3, s.problem.batch = 1;
+          s.problem.lengths = s.problem.padded_lengths = {3};
+          s.problem.sink = sink;
+          s.schedule.set("between", word(between));
+          if (knows_latents(algorithm)) s.schedule.set("travels", word(travels));
+          require_right(build_plan(resolve(s)));
+        }
+  }
+}
+
 TEST_CASE("latents: schedules and placements of the algorithms in which they travel") {
   const auto right = [](const char* algorithm,
                         const std::vector<std::pair<std::string, OptionValue>>& options) {

@@ -56,6 +56,7 @@ TEST_CASE("latents, fp64: every algorithm equals the reference and the others, w
           ScenarioSpec spec = latent_spec(std::string(algorithm.name), ranks);
           spec.heads = spec.kv_heads = 12;  // which 1 to 4 ranks divide
           if (packed) spec.lengths = {17, 0, 1, 21}, spec.padded_lengths = {20, 3, 1, 23};
+          if (ranks == 4 && !packed) spec.sequence = 3;  // some ranks have no token
           if (!travels.empty()) spec.options = {{"travels", travels}};
           CAPTURE(spec.algorithm);
           CAPTURE(travels);
