@@ -184,7 +184,7 @@ std::vector<AttentionChoice> choices_of(const Model& model, const AttentionCase&
   // Over several nodes: rings within and across them, and a grid whose rows are nodes.
   const std::int64_t node = group_machine.node.gpus;
   if (node > 1 && of.cp > node && of.cp % node == 0) {
-    found.push_back(choice("double_ring", "zigzag", {{"inner_ranks", node}}));
+    found.push_back(choice("double_ring", "zigzag", {{"node_ranks", node}}));
     found.push_back(choice("mesh", "zigzag", {{"query_ranks", node}}));
   }
   return found;
