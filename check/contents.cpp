@@ -73,8 +73,8 @@ void Contents::hold_inputs(std::uint32_t r) {
     } else if (buffer.name == "dout" && is(p.heads, p.value_size)) {
       hold(Holds::dout, 0, p.value_size);
     } else if (buffer.name == "log_decay" && p.transition != Transition::decay &&
-               is(p.heads, p.head_size, Role::wide)) {
-      hold(Holds::log_decay, 0, p.head_size);
+               is(p.heads, p.gate_columns(), Role::wide)) {
+      hold(Holds::log_decay, 0, p.gate_columns());
     } else if (buffer.name == "beta" && p.transition == Transition::matrix && is(p.heads, 1, Role::wide)) {
       hold(Holds::beta, 0, 1);
     } else {

@@ -43,9 +43,9 @@ class LinearTest {
       case Operand::q:
       case Operand::k:
       case Operand::dq:
-      case Operand::dk:
+      case Operand::dk: return box.width() == problem_.head_size ? nullptr : part_of_columns;
       case Operand::log_decay:
-      case Operand::dlog_decay: return box.width() == problem_.head_size ? nullptr : part_of_columns;
+      case Operand::dlog_decay: return box.width() == problem_.gate_columns() ? nullptr : part_of_columns;
       case Operand::beta:
       case Operand::dbeta: return box.width() == 1 ? nullptr : part_of_columns;
       case Operand::transition: return transition(box);
@@ -100,8 +100,6 @@ const char* wrong_linear_problem(const Scenario& scenario) {
   if (p.kv_heads != p.heads) return "linear attention has a key head for every query head";
   if (p.slopes.size() != (p.transition == Transition::decay ? static_cast<std::size_t>(p.heads) : 0))
     return "there is not one slope for every head, or slopes beside other transitions";
-  if (scenario.placement != "contiguous" && scenario.placement != "stream")
-    return "linear attention needs a placement of consecutive tokens: contiguous or stream";
   return nullptr;
 }
 

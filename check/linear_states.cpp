@@ -135,7 +135,7 @@ Value LinearStep::composed(const Run& from, const Run* transition, const Chunk& 
     return Value::unknown();
   };
   if (written_.front().mode != WriteMode::store) return refuse("adds up transitions, which are composed");
-  const bool commutes = problem_.transition == Transition::column;
+  const bool commutes = problem_.transition != Transition::matrix;
   if (op_.reverse && !commutes)
     return refuse("composes transitions from right to left; they are of tokens in order");
   Value zero;

@@ -160,6 +160,21 @@ bool is_linear_output(const Problem& p, std::string_view name) {
   });
 }
 
+namespace {
+
+// What other ranks computed enters this one: its operations read it as that operand, for all heads. Where
+// ranks trade heads for tokens, none enters, or some enters a team of ranks.
+bool takes_states(const RankPlan& plan, std::int64_t heads, std::string_view name) {
+  if (name != "carry" && name != "dcarry") return false;
+  const Operand operand = name == "carry" ? Operand::carry : Operand::dcarry;
+  return std::ranges::any_of(plan.operations, [&](const Operation& op) {
+    return is_linear(op.kind) && plan.find(op, operand) != nullptr &&
+           plan.buffers[plan.view_of(op, operand).buffer].heads == heads;
+  });
+}
+
+}  // namespace
+
 // ---- texts --------------------------------------------------------------------------------------
 
 std::string Contents::tokens_of(std::uint32_t set) const {
@@ -211,15 +226,15 @@ void Contents::check_linear_outputs(std::uint32_t r) {
   const Problem& p = model_.plan->scenario.problem;
   const RankModel& rank = model_.ranks[r];
   if (p.has_backward() && p.transition != Transition::decay)
-    check_output(r, "dlog_decay", Holds::dlog_decay, 0, p.head_size);
+    check_output(r, "dlog_decay", Holds::dlog_decay, 0, p.gate_columns());
   if (p.has_backward() && p.transition == Transition::matrix) check_output(r, "dbeta", Holds::dbeta, 0, 1);
   for (const EdgeStates& e : edge_states) {
     if (!is_linear_output(p, e.name)) continue;
     const bool given = std::ranges::any_of(rank.plan->buffers, [&](const Buffer& b) {
       return b.name == e.name && b.category == Category::output;
     });
-    const bool needed = e.name == "carry" || e.name == "dcarry";
-    if (given || needed) check_edge_states(r, e.name, e.holds, e.left_edge);
+    if (given || takes_states(*rank.plan, p.heads, e.name))
+      check_edge_states(r, e.name, e.holds, e.left_edge);
   }
 }
 
@@ -229,7 +244,13 @@ void Contents::check_linear_outputs(std::uint32_t r) {
 void Contents::check_edge_states(std::uint32_t r, std::string_view wanted, Holds holds, bool left_edge) {
   const RankModel& rank = model_.ranks[r];
   const Problem& p = model_.plan->scenario.problem;
-  const bool stream = model_.plan->scenario.placement == "stream";
+  const std::string_view placement = model_.plan->scenario.placement;
+  const bool stream = placement == "stream";
+  if (!stream && placement != "contiguous")
+    return findings_.add(FindingKind::coverage, rank.plan, none, none,
+                         "rank " + std::to_string(rank.plan->rank) + " takes states at its edges as " +
+                             std::string(wanted) + ", but placement \"" + std::string(placement) +
+                             "\" does not lay consecutive tokens on a rank");
   struct Expected {
     Sets::Interval tokens;
     std::int64_t edge = 0;

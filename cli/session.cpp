@@ -163,7 +163,8 @@ std::string describe_problem(const Scenario& scenario, std::span<const std::int6
     text += fmt::format(" window [{}, {}]", problem.window.left, problem.window.right);
   }
   if (problem.attention == Attention::linear) {
-    text += fmt::format(", linear attention ({})", name(problem.transition));
+    text += fmt::format(", linear attention ({}{})", name(problem.transition),
+                        problem.gate == Gate::head ? ", one gate a head" : "");
   }
   if (problem.softcap > 0) text += fmt::format(", softcap {:.6g}", problem.softcap);
   if (problem.sink) text += ", a sink a head";

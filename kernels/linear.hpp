@@ -48,12 +48,13 @@ struct Chunk {
 // likewise; partial outputs of the slices are rounded to the dtype of out and then summed.
 enum class ChunkWork : std::uint8_t { blocked, serial, sliced };
 
-// What all calls have: chunks, a slope for every head of the views, the cut. For transitions other than one
-// factor a head, log_decay [rows,H,D] holds the logarithms g <= 0 of the factors of the D columns of every
-// token, and beta [rows,H,1] the strengths of delta rules: S_t = (I - beta_t k_t^T k_t) diag(exp g_t) S_{t-1}
-// + beta_t k_t^T v_t (without beta: S_t = diag(exp g_t) S_{t-1} + k_t^T v_t). Both fp32 (fp64 for fp64);
-// slopes are then not used. There S(p) includes no factor of token p: the factors of a chunk act on what
-// comes from its left, S(right edge) = T S(left edge) + S_own, R(left edge) = T^T R(right edge) + R_own.
+// What all calls have: chunks, a slope for every head of the views, the cut. For transitions that differ from
+// token to token, log_decay [rows,H,D] holds the logarithms g <= 0 of the factors of the D columns
+// ([rows,H,1] that of one factor for all), and beta [rows,H,1] the strengths of delta rules: S_t = (I -
+// beta_t k_t^T k_t) diag(exp g_t) S_{t-1} + beta_t k_t^T v_t (without beta: S_t = diag(exp g_t) S_{t-1} +
+// k_t^T v_t). Both fp32 (fp64 for fp64); slopes are then not used. There S(p) includes no factor of token p:
+// the factors of a chunk act on what comes from its left, S(right edge) = T S(left edge) + S_own, R(left
+// edge) = T^T R(right edge) + R_own.
 struct Chunks {
   std::span<const Chunk> list;
   std::span<const double> slopes;
@@ -76,7 +77,7 @@ struct LinearLocal {
 
 // dq, dk, dv (store or add, each its own) of the same: state and carry as above, dstate (at the chunk's right
 // edge) and dcarry (by `right`) the states of queries from there on. final_state: of queries, at the left
-// edges. dlog_decay and dbeta (store): where log_decay and beta are given.
+// edges. dlog_decay and dbeta (store): where log_decay and beta are given, of their shapes.
 struct LinearLocalBackward {
   View q, k, v, dout;
   std::optional<View> log_decay = {}, beta = {}, state = {}, carry = {}, dstate = {}, dcarry = {};

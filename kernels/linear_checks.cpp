@@ -49,7 +49,8 @@ class Check {
 
   void transition(const std::optional<View>& log_decay, const std::optional<View>& beta,
                   const Chunks& chunks) const {
-    tokens(log_decay, D_, "log_decay");
+    // A gate for each column, or one for all of them.
+    if (log_decay) tokens(*log_decay, log_decay->width == 1 ? 1 : D_, "log_decay");
     tokens(beta, 1, "beta");
     that(!beta || log_decay, "beta without log_decay");
     if (!log_decay) slopes(chunks);
@@ -155,7 +156,7 @@ void check_call(const LinearLocalBackward& call) {
   check.tokens(call.dk, D, "dk");
   check.tokens(call.dv, E, "dv");
   check.transition(call.log_decay, call.beta, call.chunks);
-  check.tokens(call.dlog_decay, D, "dlog_decay");
+  check.tokens(call.dlog_decay, call.log_decay ? call.log_decay->width : D, "dlog_decay");
   check.tokens(call.dbeta, 1, "dbeta");
   check.that(!call.dlog_decay || call.log_decay, "dlog_decay without log_decay");
   check.that(!call.dbeta || call.beta, "dbeta without beta");

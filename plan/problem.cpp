@@ -13,7 +13,8 @@
 namespace cplab {
 namespace {
 constexpr std::array<std::string_view, 3> attention_names{"softmax", "linear", "dynamic_mask"};
-constexpr std::array<std::string_view, 3> transition_names{"decay", "column", "matrix"};
+constexpr std::array<std::string_view, 4> transition_names{"decay", "head", "column", "matrix"};
+constexpr std::array<std::string_view, 2> gate_names{"column", "head"};
 constexpr std::array<std::string_view, 5> bias_names{"none", "full", "keys", "alibi", "buckets"};
 constexpr std::array<std::string_view, 3> keep_names{"none", "top_k", "relu"};
 constexpr std::array<std::string_view, 4> dtype_names{"fp64", "fp32", "bf16", "fp16"};
@@ -37,6 +38,9 @@ std::string_view name(Keep value) {
 }
 std::string_view name(Transition value) {
   return transition_names.at(static_cast<std::size_t>(value));
+}
+std::string_view name(Gate value) {
+  return gate_names.at(static_cast<std::size_t>(value));
 }
 std::string_view name(DType value) {
   return dtype_names.at(static_cast<std::size_t>(value));
@@ -195,6 +199,9 @@ void require_cross(const Problem& p) {
 }
 
 void require_linear(const Problem& p) {
+  if (p.gate != Gate::column && p.transition != Transition::matrix)
+    throw ScenarioError("problem.gate",
+                        "only transition = \"matrix\" has it; legal beside others: \"column\"");
   if (p.attention != Attention::linear) {
     if (p.transition != Transition::decay)
       throw ScenarioError("problem.transition", "only linear attention has transitions");

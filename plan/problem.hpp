@@ -22,9 +22,11 @@ enum class Format : std::uint8_t { bshd, sbhd, thd };
 enum class Direction : std::uint8_t { forward, forward_backward, backward };
 
 // Of linear attention: what a state goes through from token to token. decay: a factor exp(-slope) for every
-// head. column: a factor for each of its D rows, from log_decay. matrix: column, then a delta rule with beta.
-// kernels/linear.hpp has the formulas.
-enum class Transition : std::uint8_t { decay, column, matrix };
+// head. head: a factor for every token and head, from log_decay. column: a factor for each of its D rows,
+// from log_decay. matrix: such factors, then a delta rule with beta. kernels/linear.hpp has the formulas.
+enum class Transition : std::uint8_t { decay, head, column, matrix };
+// Of a matrix transition: factors for each of the D rows of a state (KDA), or one for all (Gated DeltaNet).
+enum class Gate : std::uint8_t { column, head };
 
 // What is added to scaled logits, before a softcap. Stored: full, one number for each pair of query and key,
 // of every query head; keys, one for each key, of every key head. By formula, of how far the key lies behind
@@ -41,6 +43,7 @@ std::string_view name(Attention);
 std::string_view name(BiasForm);
 std::string_view name(Keep);
 std::string_view name(Transition);
+std::string_view name(Gate);
 std::string_view name(DType);
 std::string_view name(Format);
 std::string_view name(Direction);
@@ -112,6 +115,7 @@ struct Problem {
   // Linear attention only: the transition. One slope >= 0 for every head: of its decay, or of bias alibi;
   // else none.
   Transition transition = Transition::decay;
+  Gate gate = Gate::column;
   std::vector<double> slopes;
   // Logits go through softcap tanh(. / softcap), after the bias; 0: they do not. sink: one more logit in
   // every row's sum, without a value, a learnable number of each query head (gpt-oss). Not of linear
@@ -144,6 +148,11 @@ struct Problem {
   // The key that the first query of a sequence stands on; below 0: before the first one.
   std::int64_t first_query_at(std::size_t b) const {
     return is_cross() && align == Diagonal::bottom_right ? kv_lengths[b] - lengths[b] : 0;
+  }
+  // log_decay holds so many numbers for every token and head; with slopes there is none.
+  std::int64_t gate_columns() const {
+    if (transition == Transition::decay) return 0;
+    return transition == Transition::head || gate == Gate::head ? 1 : head_size;
   }
   bool has_backward() const { return direction != Direction::forward; }
   bool stores_bias() const { return bias == BiasForm::full || bias == BiasForm::keys; }

@@ -92,7 +92,12 @@ class Linear {
       case out:
       case dv: return per_token && width(x) == values_ ? nullptr : wrong_state_shape;
       case log_decay:
-      case dlog_decay: return is(per_token && width(x) == keys_, Role::wide);
+      case dlog_decay: {
+        // One gate for each column, or one for all of them; a gradient like its gates.
+        const bool fits = width(x) == keys_ || width(x) == 1,
+                   alike = !has(log_decay) || width(x) == width(view(log_decay));
+        return is(per_token && fits && alike, Role::wide);
+      }
       case beta:
       case dbeta: return is(per_token && width(x) == 1, Role::wide);
       case transition: return is(rows(x) % keys_ == 0 && (width(x) == keys_ || width(x) == 1), Role::wide);

@@ -35,11 +35,14 @@ std::int64_t product(const Problem& p, std::string_view axes, std::string_view o
   return product;
 }
 
+bool has_head_gates(const Problem& p) {
+  return p.transition == Transition::head || (p.transition == Transition::matrix && p.gate == Gate::head);
+}
 bool asks_max_logit(const Problem& p) {
   return p.max_logit;
 }
-bool has_log_decay(const Problem& p) {
-  return p.transition != Transition::decay;
+bool has_column_gates(const Problem& p) {
+  return p.gate_columns() > 0 && !has_head_gates(p);
 }
 bool has_full_bias(const Problem& p) {
   return p.bias == BiasForm::full;
@@ -96,10 +99,21 @@ std::span<const ProblemTensor> tensor_table() {
        {linear},
        "log_decay",
        0,
-       has_log_decay,
+       has_column_gates,
+       Values::log_factor},
+      {"log_decay",
+       "BSH",
+       wide,
+       input,
+       forward,
+       {linear},
+       "log_decay",
+       0,
+       has_head_gates,
        Values::log_factor},
       {"beta", "BSH", wide, input, forward, {linear}, "beta", 0, has_beta, Values::strength},
-      {"dg", "BSHD", wide, output, backward, {linear}, "dlog_decay", 0, has_log_decay},
+      {"dg", "BSHD", wide, output, backward, {linear}, "dlog_decay", 0, has_column_gates},
+      {"dg", "BSH", wide, output, backward, {linear}, "dlog_decay", 0, has_head_gates},
       {"dbeta", "BSH", wide, output, backward, {linear}, "dbeta", 0, has_beta},
       {"bias", "BSHK", nominal, input, forward, with_softmax, "bias", 0, has_full_bias},
       {"keep", "BSHK", nominal, input, forward, {dynamic_mask}, "keep", 0, selects_pairs, Values::selected},

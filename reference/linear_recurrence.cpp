@@ -80,7 +80,9 @@ class Head {
 
   double beta(std::int64_t t) const { return row_(inputs_.beta, t, 1)(0); }
   Eigen::VectorXd factors(std::int64_t t) const {
-    return row_(inputs_.log_decay, t, shape_.D).array().exp().matrix();
+    const ConstRow gates = row_(inputs_.log_decay, t, shape_.gates());
+    if (shape_.gate == Gate::column) return gates.array().exp().matrix();
+    return Eigen::VectorXd::Constant(shape_.D, gates(0)).array().exp().matrix();
   }
 
   // From S_{t-1} to S_t.
@@ -114,7 +116,10 @@ class Head {
       row_(result_.dk, t, shape_.D).noalias() = m * v;
       row_(result_.dv, t, shape_.E) = from_k;
     }
-    row_(result_.dlog_decay, t, shape_.D) = m.cwiseProduct(x).rowwise().sum();
+    if (shape_.gate == Gate::head)
+      row_(result_.dlog_decay, t, 1)(0) = m.cwiseProduct(x).sum();
+    else
+      row_(result_.dlog_decay, t, shape_.D) = m.cwiseProduct(x).rowwise().sum();
     m.array().colwise() *= factors(t).array();
   }
 
@@ -156,7 +161,7 @@ void require(bool holds, const char* what) {
 }
 
 void check(const LinearShape& shape, const LinearInputs& inputs, std::span<const std::int64_t> edges) {
-  const auto [S, H, D, E, transition] = shape;
+  const auto [S, H, D, E, transition, gate] = shape;
   require(S >= 0 && H >= 1 && D >= 1 && E >= 1, "linear_recurrence: sizes must be positive");
   require(std::ssize(inputs.q) == S * H * D, "linear_recurrence: q is not [S,H,D]");
   require(std::ssize(inputs.k) == S * H * D, "linear_recurrence: k is not [S,H,D]");
@@ -168,8 +173,9 @@ void check(const LinearShape& shape, const LinearInputs& inputs, std::span<const
           "linear_recurrence: slopes is not [H], or not the decay's");
   for (const double slope : inputs.slopes)
     require(std::isfinite(slope) && slope >= 0, "linear_recurrence: a slope is negative or not finite");
-  require(std::ssize(inputs.log_decay) == (decays ? 0 : S * H * D),
-          "linear_recurrence: log_decay is not [S,H,D], or is given with slopes");
+  require(!decays || gate == Gate::column, "linear_recurrence: a decay by slopes has no gates");
+  require(std::ssize(inputs.log_decay) == (decays ? 0 : S * H * shape.gates()),
+          "linear_recurrence: log_decay is not [S,H,gates], or is given with slopes");
   require(std::ssize(inputs.beta) == (transition == Transition::matrix ? S * H : 0),
           "linear_recurrence: beta is not [S,H], or not the matrix transition's");
   for (const std::int64_t p : edges)
@@ -182,7 +188,7 @@ LinearResult linear_recurrence(const LinearShape& shape, const LinearInputs& inp
                                std::span<const std::int64_t> edges,
                                const std::function<void(std::int64_t)>& after_head) {
   check(shape, inputs, edges);
-  const auto [S, H, D, E, transition] = shape;
+  const auto [S, H, D, E, transition, gate] = shape;
   const auto zeros = [](std::int64_t count) { return std::vector<double>(static_cast<std::size_t>(count)); };
   LinearResult result;
   result.out = zeros(S * H * E);
@@ -192,7 +198,7 @@ LinearResult linear_recurrence(const LinearShape& shape, const LinearInputs& inp
     result.dq = zeros(S * H * D);
     result.dk = zeros(S * H * D);
     result.dv = zeros(S * H * E);
-    if (transition != Transition::decay) result.dlog_decay = zeros(S * H * D);
+    if (transition != Transition::decay) result.dlog_decay = zeros(S * H * shape.gates());
     if (transition == Transition::matrix) result.dbeta = zeros(S * H);
     result.query_states = zeros(std::ssize(edges) * H * D * E);
   }

@@ -10,6 +10,9 @@
 //   column  T_t = diag(exp g_t)                                         b_t = 1   (gated linear attention)
 //   matrix  T_t = (I - beta_t k_t^T k_t) diag(exp g_t)                  b_t = beta_t  (gated delta rules)
 //
+// A gate of heads is one g_t for all columns (Mamba-2; with matrix: Gated DeltaNet); its gradient is the sum
+// over them.
+//
 // Gradients with M_t = dL/dS_t = q_t^T dout_t + T_{t+1}^T M_{t+1}; for matrix with X = diag(exp g_t) S_{t-1}
 // and u = v_t - k_t X:
 //   dq_t = dout_t S_t^T
@@ -27,6 +30,7 @@
 namespace cplab::reference {
 
 enum class Transition : std::uint8_t { decay, column, matrix };
+enum class Gate : std::uint8_t { column, head };
 
 // One sequence.
 struct LinearShape {
@@ -35,6 +39,8 @@ struct LinearShape {
   std::int64_t D = 1;  // query and key size
   std::int64_t E = 1;  // value size
   Transition transition = Transition::decay;
+  Gate gate = Gate::column;  // of column and matrix
+  std::int64_t gates() const { return gate == Gate::head ? 1 : D; }
 };
 
 // All in C order. What the transition does not have stays empty.
@@ -43,7 +49,7 @@ struct LinearInputs {
   std::span<const double> v;               // [S,H,E]
   std::span<const double> dout = {};       // [S,H,E]; empty: the forward only
   std::span<const double> slopes = {};     // [H], decay
-  std::span<const double> log_decay = {};  // [S,H,D], g of column and matrix
+  std::span<const double> log_decay = {};  // [S,H,gates()], g of column and matrix
   std::span<const double> beta = {};       // [S,H], matrix
 };
 
@@ -52,7 +58,7 @@ struct LinearResult {
   std::vector<double> out;         // [S,H,E]
   std::vector<double> dq, dk;      // [S,H,D]
   std::vector<double> dv;          // [S,H,E]
-  std::vector<double> dlog_decay;  // [S,H,D], column and matrix
+  std::vector<double> dlog_decay;  // [S,H,gates()], column and matrix
   std::vector<double> dbeta;       // [S,H], matrix
   // [edges,H,D,E], at the edges asked for. Edge p lies before token p. Of keys: what token p finds, for decay
   // sum over j < p of lambda^(p - j) k_j^T v_j, with a factor for the step to p; for column and matrix

@@ -69,6 +69,7 @@ void write_problem(JsonWriter& json, const Problem& problem) {
   if (problem.max_logit) json.field("max_logit", true);
   if (problem.attention == Attention::linear) {
     json.field("transition", name(problem.transition));
+    if (problem.gate != Gate::column) json.field("gate", name(problem.gate));
     json.list("slopes", problem.slopes);
   }
   const bool dynamic = problem.attention == Attention::dynamic_mask;
@@ -220,8 +221,9 @@ Problem read_problem(const JsonNode& node) {
     node.at("scale").fail("linear attention has no scale; leave the key out");
   problem.max_logit = node.has("max_logit") && node.at("max_logit").boolean();
   if (node.has("transition"))
-    problem.transition =
-        read_word(node.at("transition"), {Transition::decay, Transition::column, Transition::matrix});
+    problem.transition = read_word(
+        node.at("transition"), {Transition::decay, Transition::head, Transition::column, Transition::matrix});
+  if (node.has("gate")) problem.gate = read_word(node.at("gate"), {Gate::column, Gate::head});
   if (node.has("slopes"))
     for (std::size_t i = 0; i < node.at("slopes").size(); ++i)
       problem.slopes.push_back(node.at("slopes").at(i).number());
@@ -320,40 +322,13 @@ SettingTables read_tables(const JsonNode& list) {
 }  // namespace
 
 const std::vector<std::string>& problem_keys() {
-  static const std::vector<std::string> keys{"attention",
-                                             "batch",
-                                             "sequence",
-                                             "lengths",
-                                             "padded_lengths",
-                                             "heads",
-                                             "kv_heads",
-                                             "head_size",
-                                             "value_size",
-                                             "dtype",
-                                             "format",
-                                             "mask",
-                                             "window",
-                                             "scale",
-                                             "max_logit",
-                                             "transition",
-                                             "slopes",
-                                             "bias",
-                                             "keep",
-                                             "top_k",
-                                             "block",
-                                             "softcap",
-                                             "direction",
-                                             "sink",
-                                             "buckets",
-                                             "max_distance",
-                                             "kv_sequence",
-                                             "kv_lengths",
-                                             "kv_padded_lengths",
-                                             "align",
-                                             "chunk",
-                                             "prefix",
-                                             "groups",
-                                             "mask_rectangles"};
+  static const std::vector<std::string> keys{
+      "attention", "batch",     "sequence",     "lengths",     "padded_lengths", "heads",
+      "kv_heads",  "head_size", "value_size",   "dtype",       "format",         "mask",
+      "window",    "scale",     "max_logit",    "transition",  "gate",           "slopes",
+      "bias",      "keep",      "top_k",        "block",       "softcap",        "direction",
+      "sink",      "buckets",   "max_distance", "kv_sequence", "kv_lengths",     "kv_padded_lengths",
+      "align",     "chunk",     "prefix",       "groups",      "mask_rectangles"};
   return keys;
 }
 

@@ -53,6 +53,7 @@ LINEAR = {
     "gate of heads": LINEAR_BASE + "--set problem.transition=head",
     "gate of columns": LINEAR_BASE + "--set problem.transition=column",
     "delta rule": LINEAR_BASE + "--set problem.transition=matrix",
+    "delta rule, gate of heads": LINEAR_BASE + "--set problem.transition=matrix --set problem.gate=head",
     "packed": LINEAR_BASE + PACKED + " --set problem.slopes=alibi",
     "packed delta rule": LINEAR_BASE + PACKED + " --set problem.transition=matrix",
 }

@@ -5,6 +5,11 @@
 
 namespace cplab {
 
+const std::vector<std::string_view>& placements_for(const Algorithm& algorithm, const Problem& p) {
+  const bool linear = p.attention == Attention::linear && !algorithm.linear_placements.empty();
+  return linear ? algorithm.linear_placements : algorithm.placements;
+}
+
 std::string quoted(const OptionValue& value) {
   return std::holds_alternative<std::string>(value) ? '"' + to_string(value) + '"' : to_string(value);
 }
@@ -33,8 +38,13 @@ const OptionInfo* find_option(const Algorithm& algorithm, std::string_view key) 
   return nullptr;
 }
 
+bool is_softmax_problem(const Problem& p) {
+  return p.attention != Attention::linear;
+}
+
 std::string applies_text(const Algorithm& algorithm, const OptionInfo& option) {
-  if (!option.applies) return {};
+  const std::string serves = option.serves.test ? "of " + std::string(option.serves.words) : "";
+  if (!option.applies) return serves;
   Schedule defaults;
   for (const OptionInfo& each : algorithm.options) defaults.set(each.key, each.default_value);
   const bool by_default = option.applies(defaults);
@@ -49,7 +59,7 @@ std::string applies_text(const Algorithm& algorithm, const OptionInfo& option) {
       text += std::string(other.key) + "=" + to_string(value);
     }
   }
-  return text;
+  return serves + (serves.empty() || text.empty() ? "" : ", ") + text;
 }
 
 }  // namespace cplab

@@ -11,6 +11,13 @@ namespace cplab {
 
 class Builder;
 
+// The problems that an option is for: on others it has no value ("of ..."). Without a test it is for all.
+struct Serves {
+  bool (*test)(const Problem&) = nullptr;
+  std::string_view words = {};  // "linear attention"
+};
+bool is_softmax_problem(const Problem&);  // dynamic masks included
+
 struct OptionInfo {
   std::string_view key;            // of [schedule]
   std::vector<OptionValue> legal;  // every legal value; with any_count also every integer >= legal[0]
@@ -24,6 +31,8 @@ struct OptionInfo {
   // Where the default rests on what machines were measured to do, the rule for it in words
   // (algorithms/core/defaults.hpp).
   std::string_view machine_rule = {};
+  Serves serves = {};
+  bool is_for(const Problem& p) const { return serves.test == nullptr || serves.test(p); }
 };
 
 // Sub-groups of every context-parallel group, registered before any rank is built: each lists the positions
@@ -38,7 +47,8 @@ struct Algorithm {
   std::vector<std::string_view> aliases;
   std::string_view summary;  // one line with its source
   std::vector<OptionInfo> options;
-  std::vector<std::string_view> placements;  // legal ones, the default first
+  std::vector<std::string_view> placements;         // legal ones, the default first
+  std::vector<std::string_view> linear_placements;  // of linear attention, where these are others
   bool dynamic_masks = false;  // of those of softmax attention: computes dynamic mask attention too
   bool cross = false;  // computes cross attention: keys have tokens of their own, laid out as the queries are
   bool keys_everywhere = false;  // and where every rank holds all of these
@@ -52,6 +62,7 @@ struct Algorithm {
   std::vector<TeamSpec> (*teams)(const Scenario&) = nullptr;
 };
 
+const std::vector<std::string_view>& placements_for(const Algorithm&, const Problem&);
 std::string quoted(const OptionValue&);  // words in quotes
 // What is taken where nothing is given: the value, or the rule in words where it depends on the scenario.
 std::string default_text(const OptionInfo&);

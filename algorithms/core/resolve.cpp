@@ -29,6 +29,9 @@ void resolve_schedule(const Algorithm& algorithm, Scenario& s) {
                           "algorithm \"" + std::string(algorithm.name) + "\" has no option \"" + key +
                               "\"; it has: " + listed(algorithm.options, [](auto& o) { return o.key; }));
     }
+    if (!option->is_for(s.problem))
+      throw ScenarioError("schedule." + key, "is an option of " + std::string(option->serves.words) +
+                                                 " alone, which this problem is not; leave it out");
     if (!is_legal(*option, value))
       throw ScenarioError("schedule." + key,
                           quoted(value) + " is not legal; legal: " + legal_values(*option));
@@ -40,8 +43,8 @@ void resolve_schedule(const Algorithm& algorithm, Scenario& s) {
     if (given) complete.set(option.key, *given);
   }
   for (const OptionInfo& option : algorithm.options) {
-    if (!complete.find(option.key) && (!option.applies || option.applies(complete)))
-      complete.set(option.key, option.default_value);
+    const bool has_value = option.is_for(s.problem) && (!option.applies || option.applies(complete));
+    if (has_value && !complete.find(option.key)) complete.set(option.key, option.default_value);
   }
   schedule = std::move(complete);
 }
@@ -103,12 +106,14 @@ Scenario resolve(Scenario s) {
     throw ScenarioError("parallel.algorithm", "no algorithm \"" + s.algorithm + "\"; legal: " +
                                                   listed(algorithms(), [](auto& a) { return a.name; }));
   s.algorithm = algorithm->name;
-  if (s.placement.empty()) s.placement = algorithm->placements.front();
+  const auto& legal = placements_for(*algorithm, s.problem);
+  if (s.placement.empty()) s.placement = legal.front();
   const PlacementInfo* placement = find_placement(s.placement);
-  const auto& legal = algorithm->placements;
   if (!placement || std::find(legal.begin(), legal.end(), placement->name) == legal.end())
-    throw ScenarioError("parallel.placement", "no placement \"" + s.placement + "\" for " + s.algorithm +
-                                                  "; legal: " + listed(legal, [](auto& p) { return p; }));
+    throw ScenarioError("parallel.placement",
+                        "no placement \"" + s.placement + "\" for " + s.algorithm +
+                            (&legal == &algorithm->placements ? "" : " and linear attention") +
+                            "; legal: " + listed(legal, [](auto& p) { return p; }));
   s.placement = placement->name;
   require_sizes(s.problem, s.parallel);
   check_groups(s.parallel);

@@ -79,9 +79,10 @@ void hierarchical_level_missing(Plan& plan) {
   const Scenario s = plan.scenario;
   Algorithm algorithm = *find_algorithm(s.algorithm);
   const auto teams = algorithm.teams ? algorithm.teams(s) : std::vector<TeamSpec>();
-  if (!s.schedule.find("inner_ranks") || std::ranges::find(teams, "inner", &TeamSpec::name) == teams.end())
+  if (s.problem.attention == Attention::linear || !s.schedule.find("inner_ranks") ||
+      std::ranges::find(teams, "inner", &TeamSpec::name) == teams.end())
     no_place("hierarchical-level-missing",
-             "a ring across teams (hierarchical or usp, 1 < inner_ranks < ranks)");
+             "a ring across teams (softmax attention, hierarchical or usp, 1 < inner_ranks < ranks)");
   algorithm.build = build_inner_level;
   plan = build_plan(s, algorithm);
 }

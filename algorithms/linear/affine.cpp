@@ -78,7 +78,8 @@ class Affine final : public LinearAlgorithm {
   Box slots(std::string_view name, std::int64_t columns, Category category) const {
     BufferSpec spec{name, Role::wide, category, choices_.every_rank ? s.P() : 1,
                     s.stretches.states() * s.problem().head_size};
-    spec.heads = s.problem().heads;
+    spec.heads = s.scope.heads().count();
+    spec.first_head = s.scope.heads().begin;
     spec.width = columns;
     return b.buffer(spec);
   }
@@ -92,14 +93,18 @@ class Affine final : public LinearAlgorithm {
 
 }  // namespace
 
+std::unique_ptr<LinearAlgorithm> affine(const LinearScope& scope, const AffineChoices& choices) {
+  return std::make_unique<Affine>(scope, choices);
+}
+
 void run_affine(Builder& b, const AffineChoices& choices) {
   const LinearScope scope(b);
   Affine algorithm(scope, choices);
-  run_linear(scope, algorithm);
+  run_linear(scope.scope, algorithm);
 }
 
 void validate_affine(const Scenario& s) {
-  require_linear(s, {Transition::column, Transition::matrix});
+  require_linear(s, {Transition::head, Transition::column, Transition::matrix});
 }
 
 }  // namespace cplab

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "algorithms/linear/linear.hpp"
 #include "algorithms/linear/state_scan.hpp"
@@ -25,8 +26,10 @@ struct AffineChoices {
 };
 
 void run_affine(Builder&, const AffineChoices&);
+// The same over some scope; both outlive it.
+std::unique_ptr<LinearAlgorithm> affine(const LinearScope&, const AffineChoices&);
 
-// Throws ScenarioError for other transitions than of every column, or a matrix.
+// Throws ScenarioError for decays by slopes, whose passage from rank to rank is a power of a factor.
 void validate_affine(const Scenario&);
 
 }  // namespace cplab

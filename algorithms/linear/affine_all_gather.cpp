@@ -11,7 +11,7 @@ namespace {
 void gather_maps(const LinearScope& s, const Box& all) {
   std::vector<Box> into;
   for (int place = 0; place < s.P(); ++place) into.push_back(all.slot(place));
-  s.b.all_gather(state_lane, s.transport, s.b.everyone(), all.slot(s.place()), into);
+  s.b.all_gather(state_lane, s.transport, s.team(), all.slot(s.place()), into);
 }
 
 // Folds the states in the scan's order up to this rank. The backward has the transitions from the forward.

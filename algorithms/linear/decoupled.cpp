@@ -169,8 +169,7 @@ void resolve_decoupled_defaults(Scenario& s) {
   if (s.schedule.find("chunk") || s.problem.attention != Attention::linear) return;
   std::int64_t longest = 1, most = 1;
   for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica) {
-    const Placement placement(s.problem, s.parallel, s.placement, replica);
-    const Stretches stretches(placement, s.placement, static_cast<int>(s.parallel.ranks));
+    const Stretches stretches(placed(s, replica), s.placement == "stream");
     longest = std::max(longest, stretches.longest());
     most = std::max(most, stretches.most());
   }
@@ -183,9 +182,13 @@ void validate_decoupled(const Scenario& s) {
     throw ScenarioError("schedule.overlap",
                         "has a meaning only with inter=apart: with inter=fused one kernel takes pairs and "
                         "states, behind the scan");
+  require_few_chunks(s, 1);
+}
+
+void require_few_chunks(const Scenario& s, std::int64_t times) {
   constexpr std::int64_t most_chunks = std::int64_t{1} << 22;  // of all ranks: about 3 GB of plan and proof
   const std::vector<std::int64_t>& lengths = s.problem.padded_lengths;
-  const std::int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  const std::int64_t tokens = times * std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   const std::int64_t chunk = s.schedule.count("chunk");
   if (tokens / chunk > most_chunks)
     throw ScenarioError("schedule.chunk", std::to_string(chunk) + " cuts " + std::to_string(tokens) +
@@ -194,10 +197,14 @@ void validate_decoupled(const Scenario& s) {
                                               std::to_string((tokens + most_chunks - 1) / most_chunks));
 }
 
+std::unique_ptr<LinearAlgorithm> decoupled(const LinearScope& scope, const DecoupledChoices& choices) {
+  return std::make_unique<Decoupled>(scope, choices);
+}
+
 void run_decoupled(Builder& b, const DecoupledChoices& choices) {
   const LinearScope scope(b);
   Decoupled algorithm(scope, choices);
-  run_linear(scope, algorithm);
+  run_linear(scope.scope, algorithm);
 }
 
 }  // namespace cplab

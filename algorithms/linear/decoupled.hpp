@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "algorithms/linear/linear.hpp"
@@ -24,6 +25,11 @@ struct DecoupledChoices {
 std::vector<OptionInfo> decoupled_options();
 void resolve_decoupled_defaults(Scenario&);
 void validate_decoupled(const Scenario&);
+// Throws ScenarioError for schedule.chunk where tokens that are held so many times are more chunks than can
+// be planned.
+void require_few_chunks(const Scenario&, std::int64_t times);
 void run_decoupled(Builder&, const DecoupledChoices&);
+// The same over some scope; both outlive it.
+std::unique_ptr<LinearAlgorithm> decoupled(const LinearScope&, const DecoupledChoices&);
 
 }  // namespace cplab

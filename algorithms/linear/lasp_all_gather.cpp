@@ -51,7 +51,7 @@ void gather_and_fold(const LinearScope& s, StateScan& scan, const Box& own, cons
   for (int place = 0; place < s.P(); ++place) into.push_back(wire.rows_at(place * rows, rows));
   const Box mine = into[static_cast<std::size_t>(s.place())];
   b.convert(linear_lane, own, mine);
-  b.all_gather(state_lane, s.transport, b.everyone(), mine, into);
+  b.all_gather(state_lane, s.transport, s.team(), mine, into);
   if (!carry.given()) return;
   const int first = scan.reverse ? s.place() + 1 : 0;
   const auto others = [&](const Box& all) { return all.rows_at(first * rows, scan.index() * rows); };

@@ -18,7 +18,7 @@ class Naive final : public LaspSerial {
     const int tables = reverse ? 2 : 1;  // decays of queries, of keys: a product and an exponential each
     b.fill(linear_lane, s.states("fresh_state", s.stretches.states(), Category::workspace), 0);
     const auto table = [&](std::string_view name) {
-      return s.whole.query_buffer(name, Role::wide, Category::workspace, 1, s.whole.rows, 1);
+      return s.scope.query_buffer(name, Role::wide, Category::workspace, 1, s.scope.rows, 1);
     };
     const Box numbers = table("token_numbers"), decays = table("decays");
     b.fill(linear_lane, numbers, 0);

@@ -5,9 +5,17 @@ namespace cplab {
 
 LinearScope::LinearScope(Builder& builder)
     : b(builder),
-      whole(builder),
-      stretches(builder.placement(), builder.scenario().placement, builder.P()),
-      transport(transport_of(builder.scenario().schedule)) {}
+      scope(builder),
+      stretches(scope.tokens, builder.scenario().placement == "stream"),
+      transport(transport_of(builder.scenario().schedule)),
+      whole_group_(true) {}
+
+LinearScope::LinearScope(const Scope& over)
+    : b(over.b),
+      scope(over),
+      stretches(in_sequence_order(over.tokens), false),
+      transport(transport_of(b.scenario().schedule)),
+      whole_group_(false) {}
 
 Box LinearScope::states(std::string_view name, std::int64_t count, Category category, Role role,
                         std::int64_t columns) const {
@@ -16,7 +24,8 @@ Box LinearScope::states(std::string_view name, std::int64_t count, Category cate
   spec.role = role;
   spec.category = category;
   spec.rows = count * problem().head_size;
-  spec.heads = problem().heads;
+  spec.heads = scope.heads().count();
+  spec.first_head = scope.heads().begin;
   spec.width = columns > 0 ? columns : problem().value_size;
   return b.buffer(spec);
 }
@@ -26,7 +35,9 @@ Box LinearScope::saved_states(std::string_view name, std::int64_t count) const {
 }
 
 Box LinearScope::carry(bool reverse) const {
-  return states(reverse ? "dcarry" : "carry", stretches.states(), Category::output);
+  const std::string_view name = reverse ? "dcarry" : "carry";
+  return whole_group_ ? states(name, stretches.states(), Category::output)
+                      : saved_states(name, stretches.states());
 }
 
 bool LinearScope::enters(bool reverse) const {
@@ -39,20 +50,18 @@ bool LinearScope::leaves(bool reverse) const {
                  : place() + 1 < P() && stretches.crosses_right(place());
 }
 
-void run_linear(const LinearScope& s, LinearAlgorithm& algorithm) {
+void run_linear(const Scope& s, LinearAlgorithm& algorithm) {
   Builder& b = s.b;
   const Problem& p = b.problem();
   using enum Category;
   const auto of_queries = [&](std::string_view name, Role role, Category category, std::int64_t width) {
-    return s.whole.query_buffer(name, role, category, 1, s.whole.rows, width);
+    return s.query_buffer(name, role, category, 1, s.rows, width);
   };
   LinearTensors t;
   t.q = of_queries("q", Role::nominal, input, p.head_size);
-  const Box kv = s.whole.kv_buffer("kv", Role::nominal, input, 1, s.whole.rows);
-  t.k = keys(b, kv);
-  t.v = values(b, kv);
+  t.take_kv(b, s.kv_buffer("kv", Role::nominal, input, 1, s.rows));
   if (p.transition != Transition::decay)
-    t.log_decay = of_queries("log_decay", Role::wide, input, p.head_size);
+    t.log_decay = of_queries("log_decay", Role::wide, input, p.gate_columns());
   if (p.transition == Transition::matrix) t.beta = of_queries("beta", Role::wide, input, 1);
   t.out = of_queries("out", Role::nominal, output, p.value_size);
   algorithm.forward(t);
@@ -60,10 +69,8 @@ void run_linear(const LinearScope& s, LinearAlgorithm& algorithm) {
   b.phase(Phase::backward);
   t.dout = of_queries("dout", Role::nominal, input, p.value_size);
   t.dq = of_queries("dq", Role::nominal, output, p.head_size);
-  const Box dkv = s.whole.dkv_buffer("dkv", Role::nominal, output, 1, s.whole.rows);
-  t.dk = keys(b, dkv);
-  t.dv = values(b, dkv);
-  if (t.log_decay.given()) t.dlog_decay = of_queries("dlog_decay", Role::wide, output, p.head_size);
+  t.take_dkv(b, s.dkv_buffer("dkv", Role::nominal, output, 1, s.rows));
+  if (t.log_decay.given()) t.dlog_decay = of_queries("dlog_decay", Role::wide, output, p.gate_columns());
   if (t.beta.given()) t.dbeta = of_queries("dbeta", Role::wide, output, 1);
   algorithm.backward(t);
 }

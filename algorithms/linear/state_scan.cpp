@@ -118,7 +118,7 @@ void StateScan::post(const std::vector<Message>& messages) {
 void StateScan::exchange(const std::vector<Message>& messages) {
   if (begin_after_) b_.wait_for_start(*begin_after_);
   begin_after_.reset();
-  b_.exchange(on_, s_.transport, messages);
+  b_.exchange(on_, s_.transport, s_.team(), messages);
 }
 
 void StateScan::inclusive(const std::vector<ScanRound>& all, const Box& partial, int offset) {

@@ -6,16 +6,13 @@
 
 namespace cplab {
 
-Stretches::Stretches(const Placement& placement, std::string_view name, int ranks) {
-  const bool stream = name == "stream";
-  of_every_sequence_ = !stream;
-  if (!stream && name != "contiguous")
-    throw std::logic_error("stretches of sequences need a contiguous placement or a stream");
-  for (int p = 0; p < ranks; ++p) {
+Stretches::Stretches(const Distribution& tokens, bool stream) : of_every_sequence_(!stream) {
+  for (const Holding& member : tokens.members) {
     std::vector<Stretch>& list = stretches_.emplace_back();
-    for (const TokenRun& run : placement.runs(p)) {
+    for (const TokenRun& run : member.runs) {
       const auto number = static_cast<std::int32_t>(list.size());
       if (stream && run.valid == 0) continue;
+      if (run.stride != 1) throw std::logic_error("stretches of sequences need consecutive tokens");
       list.push_back({run.sequence, run.row, run.valid, stream ? -1 : number, stream ? -1 : number});
     }
   }
@@ -23,7 +20,7 @@ Stretches::Stretches(const Placement& placement, std::string_view name, int rank
     states_ = stretches_.empty() ? 0 : std::ssize(stretches_[0]);
     return;
   }
-  states_ = placement.rows() > 0 ? 1 : 0;
+  states_ = tokens.members.empty() || tokens[0].rows() == 0 ? 0 : 1;
   // A sequence may have its tokens on several ranks, those between them wholly its own.
   for (std::size_t p = 0; p + 1 < stretches_.size(); ++p) {
     const auto next = std::find_if(stretches_.begin() + static_cast<std::ptrdiff_t>(p) + 1, stretches_.end(),

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "algorithms/core/placement.hpp"
+#include "algorithms/core/distribution.hpp"
 #include "plan/plan.hpp"
 
 namespace cplab {
@@ -25,12 +25,13 @@ struct Passage {
   bool resets = false;
 };
 
-// The stretches of all ranks of a group. contiguous: a rank has a stretch of every sequence, and a state of
-// each of them crosses every edge. stream: sequences begin and end anywhere, and one state crosses an edge,
-// of the sequence that lies there (zero where one ends).
+// The stretches of all ranks of a group, from consecutive tokens at every one of them. Without `stream` a
+// rank has a stretch of every sequence (placement contiguous), and a state of each of them crosses every
+// edge. stream: sequences begin and end anywhere, and one state crosses an edge, of the sequence that lies
+// there (zero where one ends).
 class Stretches {
  public:
-  explicit Stretches(const Placement&, std::string_view placement, int ranks);
+  Stretches(const Distribution&, bool stream);
 
   int ranks() const { return static_cast<int>(stretches_.size()); }
   std::int64_t states() const { return states_; }  // that cross an edge

@@ -3,8 +3,10 @@
 //
 // Ranks trade heads for tokens, so that each attends the whole sequence with its share of the query heads and
 // the key heads these read; then they trade back. A key head that several ranks need goes to each of them,
-// and their gradients of it are summed.
+// and their gradients of it are summed. What is computed between does not matter: of linear attention every
+// rank runs what one rank alone would (linear/whole_sequences.hpp).
 #include "algorithms/core/options.hpp"
+#include "algorithms/linear/whole_sequences.hpp"
 #include "algorithms/softmax/trade.hpp"
 
 namespace cplab {
@@ -42,13 +44,10 @@ class Local final : public SoftmaxAlgorithm {
 };
 
 void build_all_to_all(Builder& b) {
+  if (b.problem().attention == Attention::linear) return build_traded_sequences(b);
   const Scope whole(b);
   const Team self = alone(b.everyone());
-  const Distribution &all = b.shared().split_heads(whole.tokens),
-                     &all_keys = b.shared().split_heads(whole.key_tokens);
-  const int place = whole.place();
-  const Scope inside =
-      b.P() > 1 ? Scope(b, self, {{all[place]}}, {{all_keys[place]}}, Layout::heads_first) : Scope(b);
+  const Scope inside = scope_of_share(whole, self);
   Local local(inside);
   WithQuerySum with_sum(inside, local);
   Trade trade(whole, whole.team, whole.tokens, whole.key_tokens, inside, with_sum,
@@ -57,6 +56,7 @@ void build_all_to_all(Builder& b) {
 }
 
 void validate_all_to_all(const Scenario& s) {
+  if (s.problem.attention == Attention::linear) return validate_whole_sequences(s, s.parallel.ranks);
   require_softmax(s);
   require_divided_heads(s, s.parallel.ranks, "parallel.ranks");
   // Gradients of a key head that several ranks share would be summed on their way, and then go to all.
@@ -76,11 +76,15 @@ Algorithm all_to_all_algorithm() {
   a.aliases = {"a2a", "ulysses"};
   a.summary = "ranks trade heads for tokens and back (DeepSpeed Ulysses, arXiv 2309.14509)";
   a.placements = {"zigzag", "contiguous", "striped", "stream"};
+  a.linear_placements = {"zigzag", "contiguous", "stream"};
   a.dynamic_masks = true;
   a.cross = a.keys_everywhere = true;
   a.options = trade_option_infos();
-  a.options.push_back(accumulator_option());
-  a.options.push_back(row_dot_option());
+  for (const OptionInfo& option : {accumulator_option(), row_dot_option()}) a.options.push_back(option);
+  for (OptionInfo& option : a.options)
+    if (option.key != "pack_above") option.serves = {is_softmax_problem, "softmax attention"};
+  for (const OptionInfo& option : whole_sequence_options()) a.options.push_back(option);
+  a.resolve_defaults = [](Scenario& s) { resolve_whole_sequence_defaults(s, s.parallel.ranks); };
   a.validate = validate_all_to_all;
   a.build = build_all_to_all;
   return a;

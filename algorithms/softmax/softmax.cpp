@@ -108,10 +108,14 @@ void require_softmax(const Scenario& s) {
   const bool dynamic_mask = s.problem.attention == Attention::dynamic_mask;
   const bool has_masks = find_algorithm(s.algorithm)->dynamic_masks;
   if (s.problem.attention == Attention::softmax || (dynamic_mask && has_masks)) return;
-  throw ScenarioError("problem.attention",
-                      s.algorithm + " computes softmax attention; legal here: " +
-                          (has_masks ? "\"softmax\", \"dynamic_mask\"" : "\"softmax\"") +
-                          (dynamic_mask ? "; " + with_dynamic_masks() + " have dynamic masks" : ""));
+  throw ScenarioError(
+      "problem.attention",
+      s.algorithm + " computes softmax attention; legal here: " +
+          (has_masks ? "\"softmax\", \"dynamic_mask\"" : "\"softmax\"") +
+          (s.problem.attention == Attention::linear
+               ? "; all_to_all, hierarchical, and those named lasp_ and affine_, compute linear attention"
+               : "") +
+          (dynamic_mask ? "; " + with_dynamic_masks() + " have dynamic masks" : ""));
 }
 
 }  // namespace cplab

@@ -20,8 +20,9 @@ constexpr const char* legal_slopes =
 // What softmax and linear attention do not share.
 void refuse_other_keys(const Table& table, const Problem& p) {
   if (p.attention != Attention::linear) {
-    if (table.has("transition"))
-      table.fail("transition", "only linear attention has it; legal with attention = \"linear\" alone");
+    for (const char* key : {"transition", "gate"})
+      if (table.has(key))
+        table.fail(key, "only linear attention has it; legal with attention = \"linear\" alone");
     return;
   }
   if (table.has("scale"))
@@ -85,8 +86,14 @@ void read_linear(const Table& table, Problem& p) {
   refuse_other_keys(table, p);
   if (p.attention != Attention::linear) return;
   p.scale = 1;
-  constexpr std::array transitions{Transition::decay, Transition::column, Transition::matrix};
-  p.transition = transitions.at(word(table, "transition", {"decay", "column", "matrix"}, "decay"));
+  constexpr std::array transitions{Transition::decay, Transition::head, Transition::column,
+                                   Transition::matrix};
+  p.transition = transitions.at(word(table, "transition", {"decay", "head", "column", "matrix"}, "decay"));
+  p.gate = std::array{Gate::column, Gate::head}.at(word(table, "gate", {"column", "head"}, "column"));
+  if (table.has("gate") && p.transition != Transition::matrix)
+    table.fail("gate",
+               "only transition = \"matrix\" has it; legal without: transition = \"head\" (one gate a head), "
+               "\"column\" (one for each column)");
   if (p.transition != Transition::decay) {
     if (table.has("slopes"))
       table.fail("slopes", "only transition = \"decay\" has slopes; \"" + std::string(name(p.transition)) +

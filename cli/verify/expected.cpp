@@ -184,11 +184,21 @@ Expected expected_changed(const SequenceJob& job) {
   return by_name(std::move(right), std::move(errors), table ? "dbias_table" : "dbias");
 }
 
+// One gate a head is a column's that all columns share.
+reference::LinearShape shape_of_linear(const Problem& p, std::int64_t tokens) {
+  using enum reference::Transition;
+  const reference::Transition transition = p.transition == Transition::decay    ? decay
+                                           : p.transition == Transition::matrix ? matrix
+                                                                                : column;
+  const bool of_heads = p.transition == Transition::head || p.gate == Gate::head;
+  return {tokens,       p.heads,    p.head_size,
+          p.value_size, transition, of_heads ? reference::Gate::head : reference::Gate::column};
+}
+
 Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>& edges) {
   const Problem& p = job.problem();
   const std::int64_t of_keys = p.heads * p.head_size, of_values = p.heads * p.value_size;
-  const reference::LinearShape shape{job.tokens(), p.heads, p.head_size, p.value_size,
-                                     static_cast<reference::Transition>(p.transition)};
+  const reference::LinearShape shape = shape_of_linear(p, job.tokens());
   if (shape.S == 0) {
     reference::LinearResult none;
     none.key_states.assign(edges.size() * static_cast<std::size_t>(of_keys * p.value_size), 0);
@@ -200,7 +210,7 @@ Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>
   reference::LinearInputs in{job.rows("q", of_keys), job.rows("k", of_keys), job.rows("v", of_values)};
   in.dout = job.rows("dout", of_values);
   in.slopes = p.slopes;
-  in.log_decay = job.rows("log_decay", of_keys);
+  in.log_decay = job.rows("log_decay", p.heads * p.gate_columns());
   in.beta = job.rows("beta", p.heads);
   job.stage("reference");
   reference::LinearResult right = reference::linear_recurrence(shape, in, edges, job.after_head());

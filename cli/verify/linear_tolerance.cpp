@@ -31,6 +31,14 @@ HeadRows rows_of(std::span<const double> tensor, std::int64_t heads, std::int64_
   return rows;
 }
 
+// One gate as that of every column.
+HeadRows of_columns(HeadRows gates, std::int64_t columns) {
+  if (gates.width == columns) return gates;
+  HeadRows all{columns, {}};
+  for (const double gate : gates.values) all.values.insert(all.values.end(), as_index(columns), gate);
+  return all;
+}
+
 // A tensor of results with its expected error.
 struct Result {
   const std::vector<double>& right;
@@ -56,7 +64,7 @@ class Head {
         k_(rows_of(in.k, shape.H, head, shape.D)),
         v_(rows_of(in.v, shape.H, head, shape.E)),
         dout_(rows_of(in.dout, shape.H, head, shape.E)),
-        log_decay_(rows_of(in.log_decay, shape.H, head, shape.D)),
+        log_decay_(of_columns(rows_of(in.log_decay, shape.H, head, shape.gates()), shape.D)),
         beta_(rows_of(in.beta, shape.H, head, 1)) {
     if (decays()) slope_ = in.slopes[as_index(head)];
   }
@@ -234,7 +242,8 @@ class Head {
       for (std::int64_t d = 0; d < shape_.D; ++d) key_gradient(t, d, token, x, m, vectors);
       token.log_factors = zeros_.data();
       m.pass_transposed(token);  // M'
-      for (std::int64_t d = 0; d < shape_.D; ++d) decay_gradient(t, d, x, m);
+      const std::int64_t of_one_gate = shape_.D / shape_.gates();
+      for (std::int64_t g = 0; g < shape_.gates(); ++g) decay_gradient(t, g, of_one_gate, x, m);
       m.pass(factors);
       keep_at_edge(t, shape_.S - t, m, errors_.query_states);
     }
@@ -275,7 +284,7 @@ class Head {
       beta_variance += vectors.f_variance[as_index(e)] * u2 + f2 * vectors.u_variance[as_index(e)];
       beta_terms += f2 * u2;
     }
-    if (token.k != nullptr) wide(right_.dbeta, errors_.dbeta, t, 1, 0, beta_variance, beta_terms);
+    if (token.k != nullptr) wide(right_.dbeta, errors_.dbeta, t, 1, 0, beta_variance, beta_terms, E);
     return vectors;
   }
 
@@ -297,20 +306,23 @@ class Head {
         strength2 * terms, static_cast<double>(shape_.E) / 2 + 2, false);
   }
 
-  void decay_gradient(std::int64_t t, std::int64_t d, const TrackedState& x, const TrackedState& m) const {
+  // Gate g is that of so many rows of the states.
+  void decay_gradient(std::int64_t t, std::int64_t g, std::int64_t rows, const TrackedState& x,
+                      const TrackedState& m) const {
     double variance = 0, terms = 0;
-    for (std::size_t i = as_index(d * shape_.E); i < as_index((d + 1) * shape_.E); ++i) {
+    const std::int64_t products = rows * shape_.E;
+    for (std::size_t i = as_index(g * products); i < as_index((g + 1) * products); ++i) {
       variance += m.variance[i] * square(x.value[i]) + square(m.value[i]) * x.variance[i];
       terms += square(m.value[i] * x.value[i]);
     }
-    wide(right_.dlog_decay, errors_.dlog_decay, t, shape_.D, d, variance, terms);
+    wide(right_.dlog_decay, errors_.dlog_decay, t, shape_.gates(), g, variance, terms, products);
   }
 
-  // A sum of E products that is stored in the accumulation dtype.
+  // A sum of so many products that is stored in the accumulation dtype.
   void wide(const std::vector<double>& right, ExpectedError& error, std::int64_t t, std::int64_t width,
-            std::int64_t x, double variance, double terms) const {
+            std::int64_t x, double variance, double terms, std::int64_t products) const {
     set({right, error, stored_wide_}, t, width, x, variance, terms, terms,
-        static_cast<double>(shape_.E) / 2 + 2, false);
+        static_cast<double>(products) / 2 + 2, false);
   }
 
   const reference::LinearShape& shape_;

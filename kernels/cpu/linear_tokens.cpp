@@ -103,7 +103,8 @@ struct Token {
 template <class T>
 class Transitions {
  public:
-  Transitions(const View& log_decay, const std::optional<View>& beta, const View& k) : log_decay_(log_decay) {
+  Transitions(const View& log_decay, const std::optional<View>& beta, const View& k)
+      : log_decay_(log_decay), D_(static_cast<std::size_t>(k.width)) {
     if (!beta) return;
     beta_.emplace(*beta);
     k_.emplace(k);
@@ -113,6 +114,7 @@ class Transitions {
     Token<T> token;
     token.factors = load_row<T>(log_decay_, row, head);
     for (T& factor : token.factors) factor = std::exp(factor);
+    token.factors.resize(D_, token.factors.front());  // one gate is that of every column
     if (!beta_) return token;
     token.k = load_row<T>(*k_, row, head);
     token.beta = beta_->load_first<T>(row, head);
@@ -121,6 +123,7 @@ class Transitions {
 
  private:
   ViewRows log_decay_;
+  std::size_t D_;
   std::optional<ViewRows> beta_, k_;
 };
 
@@ -242,6 +245,7 @@ class TokensBackward {
     if (dlog_decay_) {
       Vector<T> of_decay;
       for (std::int64_t d = 0; d < m.rows(); ++d) of_decay.push_back(dot(m.row(d), x.row(d), m.cols()));
+      if (dlog_decay_->width() == 1) of_decay = {std::accumulate(of_decay.begin(), of_decay.end(), T{0})};
       write_row<T>(*dlog_decay_, row, head, of_decay, Write::store);
     }
     scale_rows(m, token.factors);

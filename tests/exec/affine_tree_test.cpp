@@ -63,9 +63,10 @@ TEST_CASE("affine_blelloch: rounds and messages for every P") {
 
 TEST_CASE("affine_blelloch: every P is within tolerance") {
   for (std::int64_t P = 1; P <= 9; ++P) {
-    for (const Transition transition : {Transition::column, Transition::matrix}) {
+    for (const auto& [transition, gate] : gated_transitions) {
       for (const DType dtype : {DType::fp64, DType::fp32}) {
         LinearScenarioSpec spec = tree(P, transition);
+        spec.gate = gate;
         spec.dtype = dtype;
         CAPTURE(P);
         CAPTURE(name(transition));

@@ -20,6 +20,7 @@ struct LinearScenarioSpec {
   DType dtype = DType::fp64;
   std::string placement = "contiguous";
   Transition transition = Transition::decay;
+  Gate gate = Gate::column;
   std::vector<double> slopes;  // for all heads, again and again; empty: some
   std::int64_t sequence = 50;
   std::vector<std::int64_t> lengths;         // packed if not empty
@@ -44,6 +45,7 @@ inline Scenario linear_scenario(const LinearScenarioSpec& spec) {
   p.value_size = spec.value_size;
   p.dtype = spec.dtype;
   p.transition = spec.transition;
+  p.gate = spec.gate;
   p.slopes = spec.slopes;
   p.direction = spec.backward ? Direction::forward_backward : Direction::forward;
   testing::take_attention(p, Attention::linear);
@@ -54,6 +56,14 @@ inline Scenario linear_scenario(const LinearScenarioSpec& spec) {
   for (const auto& [key, value] : spec.options) s.schedule.set(key, value);
   return testing::resolve_with_heads(s);
 }
+
+// Transitions that are no decay by slopes.
+struct GatedTransition {
+  Transition transition;
+  Gate gate = Gate::column;
+};
+inline constexpr GatedTransition gated_transitions[] = {
+    {Transition::head}, {Transition::column}, {Transition::matrix}, {Transition::matrix, Gate::head}};
 
 inline std::vector<std::string> linear_algorithms(Transition transition) {
   std::vector<std::string> names;

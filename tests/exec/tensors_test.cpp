@@ -61,6 +61,9 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
   p.transition = Transition::column;
   CHECK(names(p, Category::input) == "q k v dout log_decay ");
   CHECK(names(p, Category::output) == "out dq dk dv dg ");
+  p.transition = Transition::head;
+  CHECK(names(p, Category::input) == "q k v dout log_decay ");
+  CHECK(names(p, Category::output) == "out dq dk dv dg ");
   p.transition = Transition::matrix;
   CHECK(names(p, Category::input) == "q k v dout log_decay beta ");
   CHECK(names(p, Category::output) == "out dq dk dv dg dbeta ");
@@ -90,9 +93,11 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
       {{2, 6, 4, 16}, {4, 16, 40, 0}},   // dk
       {{2, 6, 4, 24}, {4, 24, 40, 16}},  // dv
       {{8}, {8, 1, 1, 0}},               // max_logit
-      {{2, 6, 8, 16}, {8, 16, 16, 0}},   // log_decay
+      {{2, 6, 8, 16}, {8, 16, 16, 0}},   // log_decay, of columns
+      {{2, 6, 8}, {8, 1, 1, 0}},         // log_decay, of heads
       {{2, 6, 8}, {8, 1, 1, 0}},         // beta
-      {{2, 6, 8, 16}, {8, 16, 16, 0}},   // dg
+      {{2, 6, 8, 16}, {8, 16, 16, 0}},   // dg, of columns
+      {{2, 6, 8}, {8, 1, 1, 0}},         // dg, of heads
       {{2, 6, 8}, {8, 1, 1, 0}},         // dbeta
       // Of pairs: a row of 6 keys for each of 8 heads. Of keys: behind the 40 columns of k and v, or dk and
       // dv.
@@ -122,6 +127,7 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
                                           : BiasForm::keys;
     p.keep = stored ? Keep::top_k : Keep::none;
     p.sink = tensor.name.ends_with("sink");
+    p.gate = tensor.axes == "BSH" ? Gate::head : Gate::column;
     p.buckets = table ? 32 : 0;
     const TokenRow row = token_row(p, tensor);
     CHECK(shape_of(p, tensor) == by_hand[i].first);

@@ -62,6 +62,19 @@ Plan built(const Algorithm& algorithm, std::uint64_t which, DType dtype) {
     } catch (const ScenarioError&) {  // it has no dynamic masks
     }
   }
+  if (which % 6 == 1 && p.attention == Attention::softmax) {
+    Scenario traded = s;
+    constexpr Transition transitions[] = {Transition::decay, Transition::head, Transition::matrix};
+    traded.problem.transition = transitions[which / 6 % std::size(transitions)];
+    testing::take_attention(traded.problem, Attention::linear);
+    if (const std::string placement = testing::placement_for_linear_too(algorithm); !placement.empty()) {
+      if (which % 12 == 1) traded.placement = placement;
+      try {
+        return build_plan(testing::draw_options(std::move(traded), algorithm, testing::scattered(which)));
+      } catch (const ScenarioError&) {  // not in this placement
+      }
+    }
+  }
   p.max_logit = which % 7 % 2 == 1 && p.attention == Attention::softmax;
   return build_plan(testing::draw_options(std::move(s), algorithm, testing::scattered(which)));
 }
@@ -84,7 +97,7 @@ Plan linear(std::uint64_t which, DType dtype) {
       return hand::chunked(3, {7, 5, 9}, which % 16 == 0 ? both : Direction::forward, "contiguous", 2, dtype);
     case 1: return hand::chunked(3, {7, 5, 9}, both, "stream", 2, dtype);
     case 2: return hand::chunked(2, {1, 12}, both, "stream", 100, dtype);
-    case 3: return hand::affine(3, 11, Transition::column, dtype);
+    case 3: return hand::affine(3, 11, which % 16 == 3 ? Transition::column : Transition::head, dtype);
     case 4: return hand::affine(3, 11, Transition::matrix, dtype);
     case 5:
       return hand::scanned(4, 15, which % 16 == 5 ? both : Direction::forward, hand::swap_form(), dtype);

@@ -161,8 +161,8 @@ class AffineRank {
     const auto tensor = [&](const char* name, Category category, std::int64_t width) {
       return rank_.buffer(name, Role::wide, category, 1, n, p.heads, width);
     };
-    log_decay_ = tensor("log_decay", Category::input, p.head_size);
-    dlog_decay_ = tensor("dlog_decay", Category::output, p.head_size);
+    log_decay_ = tensor("log_decay", Category::input, p.gate_columns());
+    dlog_decay_ = tensor("dlog_decay", Category::output, p.gate_columns());
     if (matrix_) beta_ = tensor("beta", Category::input, 1);
     if (matrix_) dbeta_ = tensor("dbeta", Category::output, 1);
     const TokenPiece piece = pieces_of(plan, r).front();

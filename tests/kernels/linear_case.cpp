@@ -54,7 +54,7 @@ LinearCase linear_case(std::mt19937& generator, const reference::LinearShape& si
   c.rows += draw(generator, 0, 3);
   edges.push_back(token);
 
-  const auto [S, H, D, E, transition] = c.shape;
+  const auto [S, H, D, E, transition, gate] = c.shape;
   c.q = random_values(generator, S * H * D, nominal);
   c.k = random_values(generator, S * H * D, nominal);
   c.v = random_values(generator, S * H * E, nominal);
@@ -64,7 +64,7 @@ LinearCase linear_case(std::mt19937& generator, const reference::LinearShape& si
     c.slopes = slopes;
     inputs.slopes = c.slopes;
   } else {
-    c.log_decay = random_values(generator, S * H * D, wide(nominal));
+    c.log_decay = random_values(generator, S * H * c.shape.gates(), wide(nominal));
     for (double& g : c.log_decay) g = -std::fabs(g);
     inputs.log_decay = c.log_decay;
   }
@@ -172,7 +172,8 @@ double LinearCase::state_share(const Tensor& tensor, std::int64_t state,
 
 std::string describe(const LinearCase& c) {
   const char* const names[] = {"decay", "column", "matrix"};
-  std::string text = std::string(names[static_cast<int>(c.shape.transition)]) + " " + name_of(c.nominal) +
+  std::string text = std::string(names[static_cast<int>(c.shape.transition)]) +
+                     (c.shape.gate == Gate::head ? " of heads " : " ") + name_of(c.nominal) +
                      " H=" + std::to_string(c.shape.H) + " D=" + std::to_string(c.shape.D) +
                      " E=" + std::to_string(c.shape.E) + " before=" + std::to_string(c.begin) +
                      " after=" + std::to_string(c.shape.S - c.end) + " chunks";

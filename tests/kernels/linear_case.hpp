@@ -31,7 +31,18 @@ namespace cplab::testing {
 using kernels::Chunk;
 using kernels::Chunks;
 using kernels::ChunkWork;
+using reference::Gate;
 using reference::Transition;
+
+struct TransitionKind {
+  Transition transition;
+  Gate gate = Gate::column;
+};
+inline constexpr TransitionKind all_transitions[] = {{Transition::decay},
+                                                     {Transition::column},
+                                                     {Transition::column, Gate::head},
+                                                     {Transition::matrix},
+                                                     {Transition::matrix, Gate::head}};
 
 struct LinearCase {
   reference::LinearShape shape;  // of the whole sequence

@@ -31,7 +31,7 @@ struct Rank {
         dq(c.result(generator, out_dtype, c.shape.D)),
         dk(c.result(generator, out_dtype, c.shape.D)),
         dv(c.result(generator, out_dtype, c.shape.E)),
-        dlog_decay(c.result(generator, wide(c.nominal), c.shape.D)),
+        dlog_decay(c.result(generator, wide(c.nominal), c.shape.gates())),
         dbeta(c.result(generator, wide(c.nominal), 1)),
         state(c.states(generator, wide(c.nominal), c.count() + 1)),
         dstate(c.states(generator, wide(c.nominal), c.count() + 1)),
@@ -163,12 +163,12 @@ TEST_CASE("chunks joined by state and scan equal the recurrence over the sequenc
 TEST_CASE("local and its backward read the states at both edges of a chunk, for every transition") {
   std::mt19937 generator(2);
   for (const DType nominal : all_dtypes) {
-    for (const Transition transition : {Transition::decay, Transition::column, Transition::matrix}) {
+    for (const auto& [transition, gate] : all_transitions) {
       for (const std::vector<std::int64_t>& lengths :
            {std::vector<std::int64_t>{33}, std::vector<std::int64_t>{1, 0, 40, 7}}) {
         const LinearCase c =
-            linear_case(generator, {.S = 0, .H = 2, .D = 6, .E = 9, .transition = transition}, {0.01, 0.4},
-                        nominal, 12, lengths, 8);
+            linear_case(generator, {.S = 0, .H = 2, .D = 6, .E = 9, .transition = transition, .gate = gate},
+                        {0.01, 0.4}, nominal, 12, lengths, 8);
         INFO(describe(c));
         Rank r(generator, c, wide(nominal));
         const bool whole = lengths.size() == 1;

@@ -112,10 +112,11 @@ TEST_CASE("a scan passes one chunk's state to those behind it alone") {
 TEST_CASE("states and transitions of chunks, folded by combine, are the states of the recurrence") {
   std::mt19937 generator(1);
   for (const DType nominal : all_dtypes) {
-    for (const Transition transition : {Transition::decay, Transition::column, Transition::matrix}) {
+    for (const auto& [transition, gate] : all_transitions) {
       const std::int64_t D = 6;
-      const LinearCase c = linear_case(generator, {.S = 0, .H = 2, .D = D, .E = 9, .transition = transition},
-                                       {0.01, 0.4}, nominal, 12, {5, 1, 0, 30, 65}, 8);
+      const LinearCase c =
+          linear_case(generator, {.S = 0, .H = 2, .D = D, .E = 9, .transition = transition, .gate = gate},
+                      {0.01, 0.4}, nominal, 12, {5, 1, 0, 30, 65}, 8);
       INFO(describe(c));
       const DType sums = wide(nominal);
       Tensor q = c.tokens(generator, nominal, c.q), k = c.tokens(generator, nominal, c.k);
@@ -373,6 +374,8 @@ TEST_CASE("calls of linear attention that do not fit together are refused before
   refused(backward, tiles.local_backward, [&](LinearLocalBackward& x) { x.dq = dv.view(); });
   refused(backward, tiles.local_backward, [&](LinearLocalBackward& x) { x.dstate = one.view(); });
   refused(backward, tiles.local_backward, [&](LinearLocalBackward& x) { x.dlog_decay = dq.view(); });
+  refused(backward, tiles.local_backward,  // of one gate a head
+          [&](LinearLocalBackward& x) { x.log_decay = beta.view(), x.dlog_decay = dq.view(); });
   refused(backward, tiles.local_backward, [&](LinearLocalBackward& x) { x.chunks.list = shared; });
   refused(backward, tiles.local_backward,
           [&](LinearLocalBackward& x) { x.dcarry = one.view(), x.chunks.list = edge; });

@@ -39,7 +39,15 @@ double worst_share(const std::vector<double>& a, const std::vector<double>& b,
   return worst;
 }
 
-constexpr Transition transitions[] = {Transition::decay, Transition::column, Transition::matrix};
+struct Kind {
+  Transition transition;
+  Gate gate = Gate::column;
+};
+constexpr Kind kinds[] = {{Transition::decay},
+                          {Transition::column},
+                          {Transition::column, Gate::head},
+                          {Transition::matrix},
+                          {Transition::matrix, Gate::head}};
 
 }  // namespace
 
@@ -89,11 +97,45 @@ TEST_CASE("two tokens of the delta rule by hand") {
   CHECK(result.query_states == std::vector<double>{0.5, -0.5, 0, 0});
 }
 
+// One gate for all columns is as if every column had it, and its gradient is the sum of theirs: exactly, for
+// the two differ in nothing but the last sum.
+TEST_CASE("a gate of heads is one of columns that are alike") {
+  for (const Transition transition : {Transition::column, Transition::matrix}) {
+    const LinearShape shape{.S = 9, .H = 2, .D = 4, .E = 3, .transition = transition, .gate = Gate::head};
+    const RandomLinear of_heads = random_linear(shape, {}, 7);
+    RandomLinear of_columns = of_heads;
+    of_columns.shape.gate = Gate::column;
+    of_columns.log_decay.clear();
+    for (const double gate : of_heads.log_decay)
+      of_columns.log_decay.insert(of_columns.log_decay.end(), 4, gate);
+    const std::vector<std::int64_t> edges = {0, 4, 9};
+    const LinearResult a = reference::linear_recurrence(shape, of_heads.inputs(), edges),
+                       b = reference::linear_recurrence(of_columns.shape, of_columns.inputs(), edges);
+    CHECK(a.out == b.out);
+    CHECK(a.dq == b.dq);
+    CHECK(a.dk == b.dk);
+    CHECK(a.dv == b.dv);
+    CHECK(a.dbeta == b.dbeta);
+    CHECK(a.key_states == b.key_states);
+    CHECK(a.query_states == b.query_states);
+    REQUIRE(a.dlog_decay.size() == 18);
+    REQUIRE(b.dlog_decay.size() == 72);
+    for (std::size_t g = 0; g < a.dlog_decay.size(); ++g) {
+      double sum = 0, magnitude = 0;
+      for (std::size_t d = 4 * g; d < 4 * g + 4; ++d)
+        sum += b.dlog_decay[d], magnitude += std::fabs(b.dlog_decay[d]);
+      // Sums of 12 products in another order; each column's may cancel, so a bound from the columns alone is
+      // widened by the largest product there can be.
+      CHECK(std::fabs(a.dlog_decay[g] - sum) <= 1e-13 * (1 + magnitude));
+    }
+  }
+}
+
 TEST_CASE("the linear recurrence equals the sum over pairs of tokens") {
   std::uint32_t seed = 0;
-  for (const Transition transition : transitions) {
+  for (const auto& [transition, gate] : kinds) {
     for (const std::int64_t S : {1, 2, 17, 60}) {
-      const LinearShape shape{.S = S, .H = 4, .D = 3, .E = 5, .transition = transition};
+      const LinearShape shape{.S = S, .H = 4, .D = 3, .E = 5, .transition = transition, .gate = gate};
       INFO(to_string(shape));
       const RandomLinear problem = random_linear(shape, {0, 1e-4, 0.5, 8}, ++seed);
       const LinearResult result = reference::linear_recurrence(shape, problem.inputs());
@@ -116,8 +158,8 @@ TEST_CASE("the linear recurrence equals the sum over pairs of tokens") {
 TEST_CASE("gradients of the linear recurrence equal central differences") {
   constexpr double step = 0.25;
   std::uint32_t seed = 50;
-  for (const Transition transition : transitions) {
-    const LinearShape shape{.S = 7, .H = 2, .D = 3, .E = 2, .transition = transition};
+  for (const auto& [transition, gate] : kinds) {
+    const LinearShape shape{.S = 7, .H = 2, .D = 3, .E = 2, .transition = transition, .gate = gate};
     INFO(to_string(shape));
     RandomLinear problem = random_linear(shape, {0.1, 1}, ++seed);
     const LinearResult result = reference::linear_recurrence(shape, problem.inputs());
@@ -163,9 +205,9 @@ TEST_CASE("gradients of the linear recurrence equal central differences") {
 // sequence, is S(p) again.
 TEST_CASE("states at an edge split the sequence in two") {
   std::uint32_t seed = 80;
-  for (const Transition transition : transitions) {
+  for (const auto& [transition, gate] : kinds) {
     const std::int64_t S = 23;
-    const LinearShape shape{.S = S, .H = 2, .D = 3, .E = 4, .transition = transition};
+    const LinearShape shape{.S = S, .H = 2, .D = 3, .E = 4, .transition = transition, .gate = gate};
     const RandomLinear problem = random_linear(shape, {1e-4, 0.5}, ++seed);
     const std::vector<double> majorant = token_form(problem, true);
     for (const std::int64_t p : {0, 1, 9, 22}) {

@@ -33,7 +33,8 @@ struct Reader {
     const std::int64_t D = p.shape.D;
     const double same = a == b ? 1 : 0;
     if (p.shape.transition == Transition::decay) return same * weight(1, 0, h);
-    const double factor = std::exp(p.log_decay[static_cast<std::size_t>((t * p.shape.H + h) * D + b)]);
+    const std::int64_t gates = p.shape.gates(), gate = gates == 1 ? 0 : b;
+    const double factor = std::exp(p.log_decay[static_cast<std::size_t>((t * p.shape.H + h) * gates + gate)]);
     if (p.shape.transition == Transition::column) return same * factor;
     const double product = beta(t, h) * at(p.k, t, h, D, a) * at(p.k, t, h, D, b);
     return (same + (majorant ? product : -product)) * factor;
@@ -57,19 +58,20 @@ RandomLinear random_linear(const LinearShape& shape, const std::vector<double>& 
   problem.v = tensor(shape.E, -1, 1);
   problem.dout = tensor(shape.E, -1, 1);
   if (shape.transition == Transition::decay) problem.slopes = slopes;
-  if (shape.transition != Transition::decay) problem.log_decay = tensor(shape.D, -1, 0);
+  if (shape.transition != Transition::decay) problem.log_decay = tensor(shape.gates(), -1, 0);
   if (shape.transition == Transition::matrix) problem.beta = tensor(1, 0, 1);
   return problem;
 }
 
 std::string to_string(const LinearShape& shape) {
   const char* const names[] = {"decay", "column", "matrix"};
-  return std::string(names[static_cast<int>(shape.transition)]) + " S=" + std::to_string(shape.S) +
+  return std::string(names[static_cast<int>(shape.transition)]) +
+         (shape.gate == Gate::head ? " of heads" : "") + " S=" + std::to_string(shape.S) +
          " H=" + std::to_string(shape.H) + " D=" + std::to_string(shape.D) + " E=" + std::to_string(shape.E);
 }
 
 std::vector<double> token_form(const RandomLinear& problem, bool majorant) {
-  const auto [S, H, D, E, transition] = problem.shape;
+  const auto [S, H, D, E, transition, gate] = problem.shape;
   const Reader read{problem, majorant};
   std::vector<double> out(static_cast<std::size_t>(S * H * E));
   for (std::int64_t h = 0; h < H; ++h) {
@@ -96,7 +98,7 @@ std::vector<double> token_form(const RandomLinear& problem, bool majorant) {
 }
 
 TokenGradients token_gradients(const RandomLinear& problem, bool majorant) {
-  const auto [S, H, D, E, transition] = problem.shape;
+  const auto [S, H, D, E, transition, gate] = problem.shape;
   const Reader read{problem, majorant};
   TokenGradients gradients{.dq = std::vector<double>(problem.q.size()),
                            .dk = std::vector<double>(problem.k.size()),

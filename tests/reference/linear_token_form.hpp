@@ -11,6 +11,7 @@
 
 namespace cplab::testing {
 
+using reference::Gate;
 using reference::LinearInputs;
 using reference::LinearResult;
 using reference::LinearShape;

@@ -129,6 +129,21 @@ Attention attention_of(const std::string& algorithm) {
   return kind_of(algorithm).attention;
 }
 
+std::string placement_for_linear_too(const Algorithm& algorithm) {
+  const std::string name(algorithm.name);
+  if (attention_of(name) == Attention::linear) return {};
+  for (const std::string_view placement : algorithm.placements) {
+    Scenario s = unresolved(1, name, Attention::linear);
+    s.placement = placement;
+    try {
+      return resolve(s).placement;
+    } catch (const ScenarioError&) {
+      continue;  // not linear attention, or not in this placement
+    }
+  }
+  return {};
+}
+
 std::vector<Algorithm> algorithms_for(Attention attention) {
   std::vector<Algorithm> found;
   for (const Algorithm& algorithm : algorithms())

@@ -31,6 +31,8 @@ Scenario any_scenario(int ranks, const std::string& algorithm = any_algorithm())
 // The kind of attention that the algorithm computes: the first one that it does not refuse, with any
 // transition.
 Attention attention_of(const std::string& algorithm);
+// The first placement in which an algorithm of another kind computes linear attention as well; empty: none.
+std::string placement_for_linear_too(const Algorithm&);
 // take_attention for that algorithm, with the first transition that it does not refuse.
 void suit(Problem& problem, const std::string& algorithm);
 

@@ -237,3 +237,16 @@ TEST_CASE("--sample compares the edges and rows drawn by the seed, and says so")
   CHECK(contains(run_cplab({"verify", "faults/ring", "--sample", "9", "--save", saved}).err,
                  "--save: not beside --sample"));
 }
+
+TEST_CASE("heads are traded whatever is computed between: linear attention of every transition") {
+  for (const char* const transition : {"decay", "head", "column", "matrix"}) {
+    CAPTURE(transition);
+    const std::string set = std::string("problem.transition=") + transition;
+    for (const char* const command : {"check", "verify"})
+      CHECK(run_cplab({command, trial("20-min.toml"), "--set", set}).code == 0);
+    CHECK(run_cplab({"simulate", trial("20-min.toml"), "--hardware", "h100x8", "--set", set}).code == 0);
+  }
+  const ProgramResult refused = run_cplab({"check", trial("20-decay.toml")});
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.err, "legal: \"head\", \"column\", \"matrix\""));
+}

@@ -85,6 +85,13 @@ TEST_CASE("slopes and transition, and their defaults") {
   CHECK(p.transition == Transition::column);
   CHECK(p.slopes.empty());
   CHECK(linear_problem("transition = \"matrix\"").transition == Transition::matrix);
+  CHECK(linear_problem("transition = \"matrix\"").gate_columns() == p.head_size);
+  CHECK(linear_problem("transition = \"matrix\"\ngate = \"head\"").gate_columns() == 1);
+  p = linear_problem("transition = \"head\"");
+  CHECK(p.transition == Transition::head);
+  CHECK(p.gate_columns() == 1);
+  CHECK(p.slopes.empty());
+  CHECK(linear_problem("").gate_columns() == 0);
 }
 
 TEST_CASE("slopes and transition that are not legal") {
@@ -99,6 +106,10 @@ TEST_CASE("slopes and transition that are not legal") {
   CHECK(contains(error_of_lines("transition = \"gla\""), "did you mean \"column\"?"));
   CHECK(contains(error_of_lines("transition = \"gated_delta_net\""), "did you mean \"matrix\"?"));
   CHECK(contains(error_of_lines("transition = \"retention\""), "did you mean \"decay\"?"));
+  CHECK(contains(error_of_lines("transition = \"mamba2\""), "did you mean \"head\"?"));
+  CHECK(contains(error_of_lines("transition = \"matrix\"\ngate = \"scalar\""), "did you mean \"head\"?"));
+  CHECK(contains(error_of_lines("transition = \"column\"\ngate = \"head\""),
+                 "legal without: transition = \"head\""));
   CHECK(contains(error_of_lines("transition = 1"), "x.toml:2: problem.transition"));
   CHECK(contains(error_of_lines("transition = \"matrix\"\nslopes = 1"),
                  "x.toml:3: problem.slopes: only transition"));
