@@ -76,6 +76,7 @@ Algorithm all_to_all_algorithm() {
   a.aliases = {"a2a", "ulysses"};
   a.summary = "ranks trade heads for tokens and back (DeepSpeed Ulysses, arXiv 2309.14509)";
   a.placements = {"zigzag", "contiguous", "striped", "stream"};
+  a.linear_placements = {"zigzag", "contiguous", "stream"};
   a.dynamic_masks = true;
   a.cross = a.keys_everywhere = true;
   a.options = trade_option_infos();

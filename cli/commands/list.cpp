@@ -109,10 +109,10 @@ void write_algorithms(std::ostream& out, const TextStyle& style) {
     const std::string aliases = algorithm.aliases.empty() ? "" : " (or " + joined(algorithm.aliases) + ")";
     write_folded(out, std::string(algorithm.name) + aliases + ": " + std::string(algorithm.summary),
                  style.width, "  ");
-    out << "placements: " << joined(algorithm.placements) << "; the first is the default";
+    std::string text = "placements: " + joined(algorithm.placements) + "; the first is the default";
     if (!algorithm.linear_placements.empty())
-      out << "; of linear attention: " << joined(algorithm.linear_placements);
-    out << '\n';
+      text += "; of linear attention: " + joined(algorithm.linear_placements);
+    write_folded(out, text, style.width, "  ");
     TextTable table({{"option", "", Align::left},
                      {"default", "", Align::left},
                      {"legal", "", Align::left},

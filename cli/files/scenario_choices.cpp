@@ -84,14 +84,18 @@ std::string algorithm_of(const Table& root) {
 }
 
 std::vector<std::string> leave_out_options(Schedule& schedule, const std::set<std::string>& given,
-                                           const Algorithm& was, const Algorithm& is) {
+                                           const Algorithm& was, const Algorithm& is,
+                                           const Problem& problem) {
   const auto takes = [](const Algorithm& algorithm, const std::pair<std::string, OptionValue>& each) {
     const OptionInfo* option = find_option(algorithm, each.first);
     return option && is_legal(*option, each.second);
   };
+  const auto has_use = [&](const std::pair<std::string, OptionValue>& each) {
+    return takes(is, each) && find_option(is, each.first)->is_for(problem);
+  };
   std::vector<std::string> left_out;
   std::erase_if(schedule.options, [&](const auto& each) {
-    if (given.contains(each.first) || !takes(was, each) || takes(is, each)) return false;
+    if (given.contains(each.first) || !takes(was, each) || has_use(each)) return false;
     left_out.push_back(each.first + "=" + to_string(each.second));
     return true;
   });
@@ -112,7 +116,8 @@ void read_choices(const Table& root, const std::string& file_algorithm, Scenario
       if (table.is_set(key)) given.insert(key);
     }
     std::string text;
-    for (const std::string& each : leave_out_options(scenario.schedule, given, *was, algorithm)) {
+    for (const std::string& each :
+         leave_out_options(scenario.schedule, given, *was, algorithm, scenario.problem)) {
       text += (text.empty() ? "" : ", ") + each;
     }
     if (!text.empty()) {

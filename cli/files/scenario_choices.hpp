@@ -20,10 +20,10 @@ void read_choices(const Table& root, const std::string& file_algorithm, Scenario
                   std::vector<std::string>& notes);
 
 // Where another algorithm was set than the schedule was written for: takes out of `schedule` the options that
-// `was` has (with a legal value) and `is` has not (or not with that value), except those in `given`, which
-// were asked for together with `is` and are errors if it lacks them. Returns what was taken out as
-// "key=value".
+// `was` has (with a legal value) and `is` has not (or not with that value, or not for that problem), except
+// those in `given`, which were asked for together with `is` and are errors if it lacks them. Returns what was
+// taken out as "key=value".
 std::vector<std::string> leave_out_options(Schedule& schedule, const std::set<std::string>& given,
-                                           const Algorithm& was, const Algorithm& is);
+                                           const Algorithm& was, const Algorithm& is, const Problem&);
 
 }  // namespace cplab

@@ -38,6 +38,18 @@ Dimension transitions_of(const Algorithm& algorithm, bool on_gpu) {
   Dimension all = testing::transition_dimension(algorithm);
   if (on_gpu)
     std::erase_if(all.values, [](const testing::Value& value) { return !value.name.starts_with("decay"); });
+  if (all.values.empty())  // of an algorithm without them, which refuses it
+    all.values.push_back({"decay", [](Scenario& s) { s.problem.transition = Transition::decay; }});
+  return all;
+}
+
+// The same where they are a kind of attention beside others.
+Dimension pair_masks_of(const Algorithm& algorithm, bool on_gpu) {
+  Dimension all = testing::pair_mask_dimension(algorithm);
+  if (on_gpu)
+    std::erase_if(all.values, [](const testing::Value& value) {
+      return value.name.starts_with("linear") && value.name != "linear decay";
+    });
   return all;
 }
 

@@ -32,15 +32,15 @@ std::vector<Setting> settings_of(const OptionInfo& option) {
 // Which options of an algorithm may be set beside each other.
 class Options {
  public:
-  Options(const Algorithm& algorithm, bool common)
-      : bases_{any_scenario(4, std::string(algorithm.name))}, all_(algorithm.options) {
-    bases_[0].schedule = {};
-    bases_[0].problem.kv_heads = bases_[0].problem.heads;  // enough for options that cut heads in strides
-    if (const std::string placement = placement_for_linear_too(algorithm); !placement.empty()) {
-      bases_.push_back(bases_[0]);
-      bases_[1].placement = placement;
-      take_attention(bases_[1].problem, Attention::linear);
+  Options(const Algorithm& algorithm, bool common, Attention attention)
+      : base_(any_scenario(4, std::string(algorithm.name))), all_(algorithm.options) {
+    base_.schedule = {};
+    base_.problem.kv_heads = base_.problem.heads;  // enough for options that cut heads in strides
+    if (base_.problem.attention != attention) {
+      take_attention(base_.problem, attention);
+      base_.placement = placement_for_linear_too(algorithm);
     }
+    std::erase_if(all_, [&](const OptionInfo& o) { return !o.is_for(base_.problem); });
     if (!common) {
       for (const OptionInfo& shared : common_options())
         std::erase_if(all_, [&](const OptionInfo& o) { return o.key == shared.key; });
@@ -83,8 +83,9 @@ class Options {
   }
 
  private:
-  std::optional<Schedule> resolved(Scenario s, const std::vector<std::size_t>& set,
+  std::optional<Schedule> resolved(const std::vector<std::size_t>& set,
                                    const std::vector<Setting>& chosen) const {
+    Scenario s = base_;
     for (std::size_t i = 0; i < set.size(); ++i)
       if (chosen[i]) s.schedule.set(all_[set[i]].key, *chosen[i]);
     try {
@@ -93,31 +94,24 @@ class Options {
       return std::nullopt;
     }
   }
+  bool legal(const std::vector<std::size_t>& set, const std::vector<Setting>& chosen) const {
+    return resolved(set, chosen).has_value();
+  }
   bool restrict_each_other(std::size_t a, std::size_t b) const {
     for (const Setting& x : settings_of(all_[a]))
       for (const Setting& y : settings_of(all_[b]))
-        for (const Scenario& base : bases_) {
-          const auto legal = [&](const std::vector<std::size_t>& set, const std::vector<Setting>& chosen) {
-            return resolved(base, set, chosen).has_value();
-          };
-          if (legal({a, b}, {x, y}) != (legal({a}, {x}) && legal({b}, {y}))) return true;
-        }
+        if (legal({a, b}, {x, y}) != (legal({a}, {x}) && legal({b}, {y}))) return true;
     return false;
   }
   // A combination that leaves an option out counts only where the option has no value.
   void add(Dimension& d, const std::vector<std::size_t>& set, const std::vector<Setting>& chosen) const {
-    const auto counts = [&](const Scenario& base) {
-      const std::optional<Schedule> schedule = resolved(base, set, chosen);
-      if (!schedule) return false;
-      for (std::size_t i = 0; i < set.size(); ++i)
-        if (!chosen[i] && schedule->find(all_[set[i]].key)) return false;
-      return true;
-    };
-    if (std::ranges::none_of(bases_, counts)) return;
+    const std::optional<Schedule> schedule = resolved(set, chosen);
+    if (!schedule) return;
     Value value;
     std::vector<std::pair<std::string, OptionValue>> options;
     for (std::size_t i = 0; i < set.size(); ++i) {
       const std::string key(all_[set[i]].key);
+      if (!chosen[i] && schedule->find(key)) return;
       value.name += (i > 0 ? "/" : "") + (chosen[i] ? to_string(*chosen[i]) : "-");
       if (chosen[i]) options.emplace_back(key, *chosen[i]);
     }
@@ -127,7 +121,7 @@ class Options {
     d.values.push_back(std::move(value));
   }
 
-  std::vector<Scenario> bases_;  // of every kind of attention that the options differ for
+  Scenario base_;
   std::vector<OptionInfo> all_;
 };
 
@@ -154,7 +148,11 @@ Value lengths(std::string name, std::function<void(Problem&, std::int64_t P)> se
 }  // namespace
 
 std::vector<Dimension> option_dimensions(const Algorithm& algorithm, bool common) {
-  const Options options(algorithm, common);
+  return option_dimensions(algorithm, common, attention_of(std::string(algorithm.name)));
+}
+
+std::vector<Dimension> option_dimensions(const Algorithm& algorithm, bool common, Attention attention) {
+  const Options options(algorithm, common, attention);
   std::vector<Dimension> dimensions;
   for (const std::vector<std::size_t>& set : options.linked()) dimensions.push_back(options.dimension(set));
   return dimensions;
@@ -258,137 +256,6 @@ Dimension max_logit_dimension() {
     d.values.push_back({asked ? "true" : "false", [asked](Scenario& s) {
                           s.problem.max_logit = asked && s.problem.has_plain_logits();
                         }});
-  return d;
-}
-
-Dimension transition_dimension(const Algorithm& algorithm) {
-  Dimension d{"transition", {}};
-  const auto add = [&](const char* name, Transition transition, const std::vector<double>& slopes,
-                       Gate gate = Gate::column) {
-    d.values.push_back({name, [=](Scenario& s) {
-                          s.problem.transition = transition;
-                          s.problem.gate = gate;
-                          s.problem.slopes = slopes;  // for as many heads as there are: resolve_with_heads
-                        }});
-  };
-  if (attention_of(std::string(algorithm.name)) != Attention::linear) {
-    d.values.push_back({"-", [](Scenario&) {}});
-    return d;
-  }
-  add("decay", Transition::decay, {});
-  add("decay 0 8", Transition::decay, {0, 8});
-  add("head", Transition::head, {});
-  add("column", Transition::column, {});
-  add("matrix", Transition::matrix, {});
-  add("matrix of heads", Transition::matrix, {}, Gate::head);
-  return d;
-}
-
-Dimension pair_mask_dimension(const Algorithm& algorithm) {
-  Dimension d{"pair mask", {{"none", [](Scenario&) {}}}};
-  if (attention_of(std::string(algorithm.name)) == Attention::linear) return d;
-  // Some algorithms take some of them alone.
-  const auto add_softmax = [&](const char* name, BiasForm bias, double softcap, bool sink) {
-    const auto choose = [=](Scenario& s) {
-      Problem& p = s.problem;
-      p.attention = Attention::softmax;
-      p.bias = bias, p.softcap = softcap, p.sink = sink;
-      if (bias == BiasForm::alibi) p.slopes = {0.5, 0.1};
-      if (bias == BiasForm::buckets) p.buckets = 8, p.max_distance = 12;
-    };
-    Scenario asks = any_scenario(2, std::string(algorithm.name));
-    asks.schedule = {};
-    choose(asks);
-    try {
-      (void)resolve_with_heads(asks);
-    } catch (const ScenarioError&) {
-      return;
-    }
-    d.values.push_back({name, choose});
-  };
-  add_softmax("sink", BiasForm::none, 0, true);
-  add_softmax("softcap", BiasForm::none, 2, false);
-  add_softmax("alibi, softcap, sink", BiasForm::alibi, 30, true);
-  add_softmax("buckets, sink", BiasForm::buckets, 0, true);
-  add_softmax("softmax keys", BiasForm::keys, 0, true);
-  add_softmax("softmax full", BiasForm::full, 0, false);
-  if (!placement_for_linear_too(algorithm).empty())
-    for (const Transition transition :
-         {Transition::decay, Transition::head, Transition::column, Transition::matrix})
-      d.values.push_back({"linear " + std::string(name(transition)), [transition](Scenario& s) {
-                            s.problem.transition = transition;
-                            take_attention(s.problem, Attention::linear);
-                          }});
-  Scenario asks = any_scenario(2, std::string(algorithm.name));
-  asks.schedule = {};
-  asks.problem.attention = Attention::dynamic_mask;
-  try {
-    (void)resolve(asks);
-  } catch (const ScenarioError&) {
-    return d;
-  }
-  const auto add = [&](const char* name, BiasForm bias, Keep keep, std::int64_t block, double softcap) {
-    d.values.push_back({name, [=](Scenario& s) {
-                          Problem& p = s.problem;
-                          p.attention = Attention::dynamic_mask;
-                          p.bias = bias, p.keep = keep, p.block = block, p.softcap = softcap;
-                          p.top_k = keep == Keep::top_k ? 6 : 0;
-                        }});
-  };
-  add("keys", BiasForm::keys, Keep::none, 0, 3);
-  add("keys top_k", BiasForm::keys, Keep::top_k, 4, 0);
-  add("full", BiasForm::full, Keep::none, 0, 0);
-  add("full top_k", BiasForm::full, Keep::top_k, 0, 0);
-  add("full relu", BiasForm::full, Keep::relu, 2, 2);
-  return d;
-}
-
-namespace {
-
-// Keys of their own, `more` of them than there are queries (half as many if that is 0), in each sequence.
-void take_keys(Scenario& s, std::int64_t more, Diagonal align, bool everywhere) {
-  Problem& p = s.problem;
-  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
-    const std::int64_t keys = more > 0 ? p.lengths[b] + more : p.lengths[b] / 2;
-    p.kv_lengths.push_back(p.packed ? keys : std::max<std::int64_t>(1, keys));
-    p.kv_padded_lengths.push_back(p.kv_lengths.back() + (p.packed ? 2 : 0));
-  }
-  p.kv_sequence = p.packed ? 0 : p.kv_lengths.front();
-  p.align = align;
-  s.parallel.keys_everywhere = everywhere;
-}
-
-// In the first sequence: a group of its first tokens, and the last half of its queries with its first keys.
-void take_rectangles(Problem& p) {
-  const std::int64_t tokens = p.lengths.front(), half = tokens / 2, few = std::min<std::int64_t>(5, half);
-  if (few == 0) return;
-  using enum MaskRectangle::Form;
-  p.groups = {{0, few}};
-  p.rectangles = {{half, tokens, 0, half, causal}, {0, few, half, tokens, inverse_causal}};
-}
-
-}  // namespace
-
-Dimension keys_dimension(const Algorithm& algorithm) {
-  Dimension d{"keys", {{"own", [](Scenario&) {}}}};
-  const auto add = [&](const char* name, std::function<void(Scenario&)> choose) {
-    d.values.push_back({name, std::move(choose)});
-  };
-  if (attention_of(std::string(algorithm.name)) == Attention::linear) return d;
-  add("chunks", [](Scenario& s) { s.problem.chunk = 7; });
-  add("prefix", [](Scenario& s) { s.problem.prefix = 3; });
-  add("rectangles", [](Scenario& s) { take_rectangles(s.problem); });
-  add("rectangles alone", [](Scenario& s) {
-    take_rectangles(s.problem);
-    if (s.problem.rectangles.empty()) return;
-    s.problem.causal = false, s.problem.only_rectangles = true, s.problem.window = {};
-  });
-  if (algorithm.cross) {
-    add("more", [](Scenario& s) { take_keys(s, 5, Diagonal::bottom_right, false); });
-    add("fewer", [](Scenario& s) { take_keys(s, 0, Diagonal::top_left, false); });
-  }
-  if (algorithm.keys_everywhere)
-    add("everywhere", [](Scenario& s) { take_keys(s, 0, Diagonal::bottom_right, true); });
   return d;
 }
 

@@ -26,7 +26,9 @@ struct Dimension {
 // other, as a merge that refuses a number of slots, are one dimension of their legal combinations, its parts
 // named in order ("deferred/all"; "-": has no value beside the others). An option of any count has its two
 // least values and its default.
+// Those that the algorithm has for its own kind of attention; or for linear attention beside it.
 std::vector<Dimension> option_dimensions(const Algorithm&, bool common);
+std::vector<Dimension> option_dimensions(const Algorithm&, bool common, Attention);
 Dimension placement_dimension(const Algorithm&);
 Dimension ranks_dimension(const std::vector<int>& ranks);
 Dimension mask_dimension();                                        // causal or not, windows
@@ -38,11 +40,12 @@ Dimension length_dimension(std::int64_t scale);
 Dimension dtype_dimension(const std::vector<DType>& dtypes);
 Dimension direction_dimension();
 Dimension max_logit_dimension();  // true only where the attention has it
-// Of linear attention: decays (some slopes, the extremes 0 and 8), factors for each column, delta rules. Of
-// other algorithms one value that changes nothing.
+// Of linear attention: decays (some slopes, the extremes 0 and 8), gates of heads and of columns, delta
+// rules, as the algorithm takes them. Of other algorithms one value that changes nothing.
 Dimension transition_dimension(const Algorithm&);
-// Bias and keep mask of algorithms that have dynamic mask attention, "none" being softmax; of others one
-// value that changes nothing. To be chosen before max_logit.
+// Bias and keep mask of algorithms that have dynamic mask attention, "none" being softmax; "linear ..." of
+// those that compute linear attention beside it; of others one value that changes nothing. To be chosen
+// before max_logit.
 Dimension pair_mask_dimension(const Algorithm&);
 // What queries see beside mask and window, and keys of their own: "own" is neither.
 Dimension keys_dimension(const Algorithm&);

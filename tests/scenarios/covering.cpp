@@ -69,7 +69,9 @@ std::vector<Case> covering_array(const std::vector<std::size_t>& levels, std::si
     Case best;
     std::size_t best_gain = 0;
     // A few random completions of the seed, each improved one dimension at a time, keep the list short.
-    for (int attempt = 0; attempt < 40; ++attempt) {
+    // Of single values all that are possible have to be found.
+    const int attempts = 40, attempts_for_one = strength == 1 ? 2000 : attempts;
+    for (int attempt = 0; attempt < (best_gain > 0 ? attempts : attempts_for_one); ++attempt) {
       Case values(levels.size());
       for (std::size_t d = 0; d < levels.size(); ++d) values[d] = random() % levels[d];
       for (const auto& [d, value] : seed) values[d] = value;

@@ -56,7 +56,7 @@ Schedule schedule_of(std::vector<std::pair<std::string, OptionValue>> options) {
 TEST_CASE("options of the file's algorithm are left out for another one") {
   Schedule schedule = schedule_of(
       {{"transport", word("copy")}, {"slots", count(2)}, {"merge", word("fused")}, {"lanes", count(7)}});
-  CHECK(leave_out_options(schedule, {}, old_one, new_one) ==
+  CHECK(leave_out_options(schedule, {}, old_one, new_one, {}) ==
         std::vector<std::string>{"merge=fused", "lanes=7"});
   REQUIRE(schedule.options.size() == 2);
   CHECK(schedule.is_word("transport", "copy"));
@@ -65,14 +65,25 @@ TEST_CASE("options of the file's algorithm are left out for another one") {
 
 TEST_CASE("an option that both have and whose value only the old one takes is left out") {
   Schedule schedule = schedule_of({{"slots", word("all")}});
-  CHECK(leave_out_options(schedule, {}, old_one, new_one) == std::vector<std::string>{"slots=all"});
+  CHECK(leave_out_options(schedule, {}, old_one, new_one, {}) == std::vector<std::string>{"slots=all"});
   CHECK(schedule.options.empty());
+}
+
+TEST_CASE("an option that the new one has for other problems is left out") {
+  Algorithm for_linear = new_one;
+  for (OptionInfo& option : for_linear.options)
+    option.serves = {[](const Problem& p) { return p.attention == Attention::linear; }, "linear attention"};
+  Schedule schedule = schedule_of({{"slots", count(2)}});
+  Problem linear;
+  linear.attention = Attention::linear;
+  CHECK(leave_out_options(schedule, {}, old_one, for_linear, linear).empty());
+  CHECK(leave_out_options(schedule, {}, old_one, for_linear, {}) == std::vector<std::string>{"slots=2"});
 }
 
 TEST_CASE("options given together with the new algorithm stay, and so does what no algorithm knows") {
   Schedule schedule =
       schedule_of({{"merge", word("fused")}, {"stride", count(3)}, {"sltos", count(2)}, {"lanes", count(0)}});
-  CHECK(leave_out_options(schedule, {"merge"}, old_one, new_one).empty());
+  CHECK(leave_out_options(schedule, {"merge"}, old_one, new_one, {}).empty());
   CHECK(schedule.options.size() ==
         4);  // the registry refuses them: merge, sltos, and lanes which was wrong before
 }
