@@ -3,6 +3,7 @@
 
     scripts/forms_table.py [PROGRAM]                         the tables, as markdown
     scripts/forms_table.py [PROGRAM] --verify gpu FILE.json  verifies every cell on a GPU and writes what it said
+    scripts/forms_table.py --times                           what the record's runs took, as markdown
 
 A cell has a letter for each reader that takes the form: c `cplab check`, s `cplab simulate`, v `cplab verify` on a CPU
 (outputs and gradients against the reference), g `cplab verify --device gpu`, as the record scenarios/measured/ has it.
@@ -16,7 +17,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RECORD = ROOT / "scenarios/measured/forms.json"
+RECORD = ROOT / "scenarios/measured/h200-2026-11-29-forms.json"
 BASE = "scenarios/forms.toml"
 PACKED = "--unset problem.sequence --set problem.lengths=[100,30,126]"
 
@@ -107,24 +108,53 @@ def print_table(program, names, forms, record, workers):
         print(f"| {form} | " + " | ".join(told[form, name] for name in taken) + f" | `{settings}` |")
 
 
+def said_on_gpu(program, name, form):
+    """The exit code of verify on one GPU that has all ranks; None where the form is refused."""
+    if exit_code(command(program, "check", name, form))[0] == 2:
+        return None
+    on_gpu = "verify --device gpu --ranks-per-gpu 4 --timeout 60"
+    code, last = exit_code([*command(program, on_gpu, name, form), "--set", "schedule.transport=copy"])
+    if code:
+        print(f"{name}: {form}: exit {code}: {last}", file=sys.stderr)
+    return code
+
+
 def verify_on_gpu(program, names, file):
-    said = {}
-    for form in [*SOFTMAX.values(), *LINEAR.values(), *DYNAMIC.values()]:
-        for name in names:
-            if exit_code(command(program, "check", name, form))[0] == 2:
-                continue
-            code, last = exit_code(command(program, "verify --device gpu", name, form))
-            said[f"{name}: {form}"] = code
-            if code:
-                print(f"{name}: {form}: exit {code}: {last}", file=sys.stderr)
-    pathlib.Path(file).write_text(json.dumps(said, indent=0, sort_keys=True) + "\n", encoding="utf-8")
+    forms = [*SOFTMAX.values(), *LINEAR.values(), *DYNAMIC.values()]
+    with concurrent.futures.ThreadPoolExecutor(6) as workers:
+        cells = {f"{name}: {form}": workers.submit(said_on_gpu, program, name, form) for form in forms for name in names}
+    codes = {key: cell.result() for key, cell in cells.items() if cell.result() is not None}
+    asked = "--query-gpu=name,driver_version,clocks.max.sm,power.limit"
+    machine = subprocess.run(["nvidia-smi", asked, "--format=csv,noheader"], stdout=subprocess.PIPE, text=True, check=True)
+    version = subprocess.run([program, "--version"], stdout=subprocess.PIPE, text=True, check=True)
+    record = {"machine": machine.stdout.strip(), "version": version.stdout.strip(), "codes": codes}
+    pathlib.Path(file).write_text(json.dumps(record, indent=0, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def print_times(runs):
+    """The runs by name, the mean of the rounds in which they took turns."""
+    rounds = {}
+    for run in runs:
+        rounds.setdefault(run["run"], []).append(run)
+    print("| tokens, heads | forward (ms) | backward (ms) | both (ms) | kernels |")
+    print("|---|---:|---:|---:|---|")
+    for name, of_name in rounds.items():
+        mean = lambda number: sum(map(number, of_name)) / len(of_name)
+        forward, backward = (mean(lambda run: run["phases"][phase]) for phase in ("forward", "backward"))
+        kernels = ", ".join(variant.removeprefix("attend ").removeprefix("attend_backward ")
+                            for variant in of_name[0]["variants"])
+        print(f"| {name} | {forward:.2f} | {backward:.2f} | {mean(lambda run: run['ms']):.2f} | {kernels} |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", nargs="?", default=str(ROOT / "build/release/cplab"))
     parser.add_argument("--verify", nargs=2, metavar=("DEVICE", "FILE"))
+    parser.add_argument("--times", action="store_true")
     arguments = parser.parse_args()
+    if arguments.times:
+        print_times(json.loads(RECORD.read_text(encoding="utf-8"))["runs"])
+        return
     program = str(pathlib.Path(arguments.program).resolve())
     names = algorithms(program)
     if arguments.verify:

@@ -53,16 +53,6 @@ Dimension pair_masks_of(const Algorithm& algorithm, bool on_gpu) {
   return all;
 }
 
-// The same where they are a kind of attention beside others.
-Dimension pair_masks_of(const Algorithm& algorithm, bool on_gpu) {
-  Dimension all = testing::pair_mask_dimension(algorithm);
-  if (on_gpu)
-    std::erase_if(all.values, [](const testing::Value& value) {
-      return value.name.starts_with("linear") && value.name != "linear decay";
-    });
-  return all;
-}
-
 // What is covered. On GPUs fp64 becomes fp32: it has no kernels in the core set.
 std::vector<Dimension> dimensions_of(const Algorithm& algorithm, const Settings& settings) {
   std::vector<int> ranks{1, 2, 3, 4, 5, 8};
