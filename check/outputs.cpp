@@ -174,12 +174,14 @@ namespace {
 
 // What other ranks computed enters this one: its operations read it as that operand, for all heads. Where
 // ranks trade heads for tokens, none enters, or some enters a team of ranks.
-bool takes_states(const RankPlan& plan, std::int64_t heads, std::string_view name) {
+bool takes_states(const RankModel& rank, std::int64_t heads, std::string_view name) {
   if (name != "carry" && name != "dcarry") return false;
   const Operand operand = name == "carry" ? Operand::carry : Operand::dcarry;
-  return std::ranges::any_of(plan.operations, [&](const Operation& op) {
-    return is_linear(op.kind) && plan.find(op, operand) != nullptr &&
-           plan.buffers[plan.view_of(op, operand).buffer].heads == heads;
+  return std::ranges::any_of(rank.plan->operations, [&](const Operation& op) {
+    const Access* access = is_linear(op.kind) ? rank.plan->find(op, operand) : nullptr;
+    if (access == nullptr || access->view >= rank.boxes.size()) return false;
+    const Box& box = rank.boxes[access->view];
+    return box.valid && rank.plan->buffers[box.buffer].heads == heads;
   });
 }
 
@@ -243,7 +245,7 @@ void Contents::check_linear_outputs(std::uint32_t r) {
     const bool given = std::ranges::any_of(rank.plan->buffers, [&](const Buffer& b) {
       return b.name == e.name && b.category == Category::output;
     });
-    if (given || takes_states(*rank.plan, p.heads, e.name))
+    if (given || takes_states(rank, p.heads, e.name))
       check_edge_states(r, e.name, e.holds, e.left_edge);
   }
 }

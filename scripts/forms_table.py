@@ -3,7 +3,7 @@
 
     scripts/forms_table.py [PROGRAM]                         the tables, as markdown
     scripts/forms_table.py [PROGRAM] --verify gpu FILE.json  verifies every cell on a GPU and writes what it said
-    scripts/forms_table.py --times                           what the record's runs took, as markdown
+    scripts/forms_table.py --times RECORD.json               what its runs took, as markdown
 
 A cell has a letter for each reader that takes the form: c `cplab check`, s `cplab simulate`, v `cplab verify` on a CPU
 (outputs and gradients against the reference), g `cplab verify --device gpu`, as the record scenarios/measured/ has it.
@@ -125,7 +125,11 @@ def verify_on_gpu(program, names, file):
         cells = {f"{name}: {form}": workers.submit(said_on_gpu, program, name, form) for form in forms for name in names}
     codes = {key: cell.result() for key, cell in cells.items() if cell.result() is not None}
     asked = "--query-gpu=name,driver_version,clocks.max.sm,power.limit"
-    machine = subprocess.run(["nvidia-smi", asked, "--format=csv,noheader"], stdout=subprocess.PIPE, text=True, check=True)
+    try:
+        machine = subprocess.run(["nvidia-smi", asked, "--format=csv,noheader"], stdout=subprocess.PIPE, text=True,
+                                 check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit(f"forms_table.py: which GPU this is, nvidia-smi does not say: {error}") from error
     version = subprocess.run([program, "--version"], stdout=subprocess.PIPE, text=True, check=True)
     record = {"machine": machine.stdout.strip(), "version": version.stdout.strip(), "codes": codes}
     pathlib.Path(file).write_text(json.dumps(record, indent=0, sort_keys=True) + "\n", encoding="utf-8")
@@ -150,10 +154,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", nargs="?", default=str(ROOT / "build/release/cplab"))
     parser.add_argument("--verify", nargs=2, metavar=("DEVICE", "FILE"))
-    parser.add_argument("--times", action="store_true")
+    parser.add_argument("--times", metavar="RECORD")
     arguments = parser.parse_args()
     if arguments.times:
-        print_times(json.loads(RECORD.read_text(encoding="utf-8"))["runs"])
+        print_times(json.loads(pathlib.Path(arguments.times).read_text(encoding="utf-8"))["runs"])
         return
     program = str(pathlib.Path(arguments.program).resolve())
     names = algorithms(program)

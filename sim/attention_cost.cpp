@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -66,11 +65,8 @@ class Costs {
       hold_to_memory(attention_bytes(plan, calls.plan(), op), cost);
     if (plan.scenario.problem.changes_logits()) {
       add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu.copy_bytes_s, cost);
-      if (variant.changes_scores) {  // never timed
-        cost.seconds *= variant.longer;
-        cost.origin = Origin::assumed;
-        cost.persistent = known->second.persistent;
-      }
+      if (variant.changes_scores)
+        cost.seconds *= variant.longer, cost.persistent = known->second.persistent;
       cost.parts = {};
     }
     if (cost.parts.total() <= 0) cost.parts.add(cost.origin, cost.seconds);
@@ -81,8 +77,7 @@ class Costs {
       cost.parts.scale(1 / (speed * speed));
       cost.parts.add(hardware_.burst.provenance.origin, cost.seconds * (1 - 1 / speed));
     }
-    // Rows that kernels for Hopper merge or add to one by one are in the model of their tiles, where there is
-    // one.
+    // Rows that Hopper's kernels merge or add to one by one are in the model of their tiles, if there is one.
     const bool modelled = variant.family == KernelFamily::hopper && variant.tiles_s > 0;
     if (hardware_.elementwise.apart)
       beside_.add_apart(plan, calls.plan(), op, cost);

@@ -37,7 +37,6 @@ OptionInfo gather_head_chunk_option() {
 
 void validate_all_gather(const Scenario& s) {
   require_softmax(s);
-  require_travels(s);
   const std::int64_t chunk = s.schedule.count("gather_head_chunk");
   if (chunk != 0 && s.problem.kv_heads % chunk != 0)
     throw ScenarioError("schedule.gather_head_chunk", std::to_string(chunk) + " does not divide kv_heads (" +

@@ -6,16 +6,20 @@
 
 namespace cplab {
 
-OptionInfo travels_option() {
-  return word_option("travels", {"kv", "latent"},
-                     "of latent keys and values (problem.kv_latent): K and V of each rank's rows, projected "
-                     "once, or the latents, which every rank projects that reads them");
+namespace {
+
+bool has_latent(const Problem& p) {
+  return p.has_latent();
 }
 
-void require_travels(const Scenario& s) {
-  if (s.schedule.is_word("travels", "latent") && !s.problem.has_latent())
-    throw ScenarioError("schedule.travels",
-                        "keys and values are no latents here (problem.kv_latent); legal: \"kv\"");
+}  // namespace
+
+OptionInfo travels_option() {
+  OptionInfo travels = word_option("travels", {"kv", "latent"},
+                                   "K and V of each rank's rows, projected once, or the latents, which every "
+                                   "rank projects that reads them");
+  travels.serves = {has_latent, "latent keys and values (problem.kv_latent)"};
+  return travels;
 }
 
 Box latent_buffer(Builder& b, std::string_view name, Role role, Category category, std::int64_t slots,

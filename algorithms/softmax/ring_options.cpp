@@ -142,7 +142,6 @@ void resolve_plain_ring_defaults(Scenario& s) {
 
 void validate_plain_rings(const Scenario& s) {
   require_softmax(s);
-  require_travels(s);
   validate_ring_options(s.schedule);
 }
 

@@ -116,7 +116,6 @@ void run_over_whole_group(Builder& b) {
 // Which of latents and what they are projected to goes from rank to rank, of algorithms that know both; and
 // whether the problem has what the schedule says.
 OptionInfo travels_option();
-void require_travels(const Scenario&);
 
 // Throws ScenarioError for kinds of attention that the scenario's algorithm does not compute.
 void require_softmax(const Scenario&);

@@ -48,7 +48,7 @@ Dimension pair_masks_of(const Algorithm& algorithm, bool on_gpu) {
   Dimension all = testing::pair_mask_dimension(algorithm);
   if (on_gpu)
     std::erase_if(all.values, [](const testing::Value& value) {
-      return value.name.starts_with("linear") && value.name != "linear decay";
+      return value.name == "latents" || (value.name.starts_with("linear") && value.name != "linear decay");
     });
   return all;
 }

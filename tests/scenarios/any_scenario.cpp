@@ -80,6 +80,13 @@ void take_attention(Problem& p, Attention attention) {
   fit_slopes(p);
 }
 
+void take_latents(Problem& p) {
+  p.attention = Attention::softmax;
+  p.kv_heads = p.heads;
+  p.kv_latent = 5;
+  p.rope_size = 2;
+}
+
 Scenario resolve_with_heads(const Scenario& scenario) {
   Scenario first = scenario;
   fit_slopes(first.problem);

@@ -17,6 +17,8 @@ std::string any_algorithm(const std::string& placement = {});
 // The problem becomes one of that kind of attention, which the others' numbers are changed for: linear
 // attention is causal, has no window, as many key heads as heads, and slopes.
 void take_attention(Problem& problem, Attention attention);
+// Latent keys and values, as many of their heads as of queries.
+void take_latents(Problem&);
 
 // resolve() of algorithms/, for whatever algorithm: a decay gets slopes for all heads (those that there are,
 // again and again; else some of every size), and one that refuses the numbers of heads, as those that

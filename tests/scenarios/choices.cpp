@@ -32,7 +32,7 @@ std::vector<Setting> settings_of(const OptionInfo& option) {
 // Which options of an algorithm may be set beside each other.
 class Options {
  public:
-  Options(const Algorithm& algorithm, bool common, Attention attention)
+  Options(const Algorithm& algorithm, bool common, Attention attention, bool latents)
       : base_(any_scenario(4, std::string(algorithm.name))), all_(algorithm.options) {
     base_.schedule = {};
     base_.problem.kv_heads = base_.problem.heads;  // enough for options that cut heads in strides
@@ -40,6 +40,7 @@ class Options {
       take_attention(base_.problem, attention);
       base_.placement = placement_for_linear_too(algorithm);
     }
+    if (latents) take_latents(base_.problem);
     std::erase_if(all_, [&](const OptionInfo& o) { return !o.is_for(base_.problem); });
     if (!common) {
       for (const OptionInfo& shared : common_options())
@@ -151,8 +152,9 @@ std::vector<Dimension> option_dimensions(const Algorithm& algorithm, bool common
   return option_dimensions(algorithm, common, attention_of(std::string(algorithm.name)));
 }
 
-std::vector<Dimension> option_dimensions(const Algorithm& algorithm, bool common, Attention attention) {
-  const Options options(algorithm, common, attention);
+std::vector<Dimension> option_dimensions(const Algorithm& algorithm, bool common, Attention attention,
+                                         bool latents) {
+  const Options options(algorithm, common, attention, latents);
   std::vector<Dimension> dimensions;
   for (const std::vector<std::size_t>& set : options.linked()) dimensions.push_back(options.dimension(set));
   return dimensions;

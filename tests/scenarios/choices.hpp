@@ -28,7 +28,7 @@ struct Dimension {
 // least values and its default.
 // Those that the algorithm has for its own kind of attention; or for linear attention beside it.
 std::vector<Dimension> option_dimensions(const Algorithm&, bool common);
-std::vector<Dimension> option_dimensions(const Algorithm&, bool common, Attention);
+std::vector<Dimension> option_dimensions(const Algorithm&, bool common, Attention, bool latents = false);
 Dimension placement_dimension(const Algorithm&);
 Dimension ranks_dimension(const std::vector<int>& ranks);
 Dimension mask_dimension();                                        // causal or not, windows

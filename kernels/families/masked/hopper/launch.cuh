@@ -21,7 +21,8 @@ Launch bind_changed_forward(const MaskedParams& call) {
   const auto params = std::make_shared<hopper::ChangedForwardParams>();
   const AttendParams& tile = call.tile;
   static_cast<hopper::ForwardParams&>(*params) = hopper::forward_params<D, W>(
-      tile, hopper::heads_per_group(tile.q.heads, tile.k.heads, tile.k, tile.work.rows_together, tile.work.alike));
+      tile,
+      hopper::heads_per_group(tile.q.heads, tile.k.heads, tile.k, tile.work.rows_together, tile.work.alike));
   params->blocks =
       std::min(Shape::blocks_together * std::max(tile.multiprocessors, 1), params->scheduler.tiles);
   params->scale_log2 = call.scores.scale_log2;
