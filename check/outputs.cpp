@@ -177,12 +177,12 @@ namespace {
 bool takes_states(const RankModel& rank, std::int64_t heads, std::string_view name) {
   if (name != "carry" && name != "dcarry") return false;
   const Operand operand = name == "carry" ? Operand::carry : Operand::dcarry;
-  return std::ranges::any_of(rank.plan->operations, [&](const Operation& op) {
-    const Access* access = is_linear(op.kind) ? rank.plan->find(op, operand) : nullptr;
-    if (access == nullptr || access->view >= rank.boxes.size()) return false;
-    const Box& box = rank.boxes[access->view];
-    return box.valid && rank.plan->buffers[box.buffer].heads == heads;
-  });
+  for (std::uint32_t i = 0; i < rank.plan->operations.size(); ++i) {
+    const Operation& op = rank.op(i);
+    if (rank.forms[i] != Form::good || !is_linear(op.kind) || !rank.plan->find(op, operand)) continue;
+    if (rank.plan->buffers[rank.operand(i, operand).buffer].heads == heads) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -245,8 +245,7 @@ void Contents::check_linear_outputs(std::uint32_t r) {
     const bool given = std::ranges::any_of(rank.plan->buffers, [&](const Buffer& b) {
       return b.name == e.name && b.category == Category::output;
     });
-    if (given || takes_states(rank, p.heads, e.name))
-      check_edge_states(r, e.name, e.holds, e.left_edge);
+    if (given || takes_states(rank, p.heads, e.name)) check_edge_states(r, e.name, e.holds, e.left_edge);
   }
 }
 

@@ -65,8 +65,7 @@ class Costs {
       hold_to_memory(attention_bytes(plan, calls.plan(), op), cost);
     if (plan.scenario.problem.changes_logits()) {
       add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu.copy_bytes_s, cost);
-      if (variant.changes_scores)
-        cost.seconds *= variant.longer, cost.persistent = known->second.persistent;
+      if (variant.changes_scores) cost.seconds *= variant.longer, cost.persistent = known->second.persistent;
       cost.parts = {};
     }
     if (cost.parts.total() <= 0) cost.parts.add(cost.origin, cost.seconds);

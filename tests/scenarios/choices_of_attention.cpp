@@ -69,7 +69,8 @@ Dimension pair_mask_dimension(const Algorithm& algorithm) {
   add_softmax("softmax keys", BiasForm::keys, 0, true);
   add_softmax("softmax full", BiasForm::full, 0, false);
   for (const OptionInfo& option : algorithm.options)
-    if (option.key == "travels") d.values.push_back({"latents", [](Scenario& s) { take_latents(s.problem); }});
+    if (option.key == "travels")
+      d.values.push_back({"latents", [](Scenario& s) { take_latents(s.problem); }});
   if (!placement_for_linear_too(algorithm).empty())
     for (const Transition transition :
          {Transition::decay, Transition::head, Transition::column, Transition::matrix})
