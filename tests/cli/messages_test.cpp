@@ -176,6 +176,8 @@ TEST_CASE("list algorithms says when an option does not apply") {
         has_out_slots = true;
       } else if (option.at("key") == "dkv_tile_heads") {
         CHECK(option.at("applies") == "not with gradient_sum=fused");
+      } else if (option.at("key") == "travels") {
+        CHECK(option.at("applies") == "of latent keys and values (problem.kv_latent)");
       } else {
         CHECK(option.at("applies").is_null());
       }
