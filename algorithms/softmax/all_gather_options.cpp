@@ -14,13 +14,16 @@ namespace {
 OptionInfo gather_option() {
   OptionInfo option =
       word_option("gather", {"all", "needed"}, "K, V of all tokens, or of those that queries here see");
-  option.default_rule = "all; needed with placements balanced and dynamic";
+  option.default_rule = "all; needed with placements balanced and dynamic, and with travels=latent";
   return option;
 }
 
 // Placements in pieces gather what is needed, and a fourth of the key heads at a time: what comes hides
 // behind the tiles of those before, and gradients that come from many ranks are not all there at once.
+// Latents that no query here sees are not gathered either: nobody would project them.
 void resolve_all_gather_defaults(Scenario& s) {
+  if (s.schedule.is_word("travels", "latent") && !s.schedule.find("gather"))
+    s.schedule.set("gather", std::string("needed"));
   if (!in_pieces(s.placement)) return;
   if (!s.schedule.find("gather")) s.schedule.set("gather", std::string("needed"));
   if (s.schedule.find("gather_head_chunk")) return;
@@ -37,6 +40,10 @@ OptionInfo gather_head_chunk_option() {
 
 void validate_all_gather(const Scenario& s) {
   require_softmax(s);
+  if (s.schedule.is_word("travels", "latent") && s.schedule.is_word("gather", "all"))
+    throw ScenarioError(
+        "schedule.gather",
+        "travels=\"latent\" gathers the rows that are projected here; legal here: \"needed\"");
   const std::int64_t chunk = s.schedule.count("gather_head_chunk");
   if (chunk != 0 && s.problem.kv_heads % chunk != 0)
     throw ScenarioError("schedule.gather_head_chunk", std::to_string(chunk) + " does not divide kv_heads (" +

@@ -142,6 +142,11 @@ void resolve_plain_ring_defaults(Scenario& s) {
 
 void validate_plain_rings(const Scenario& s) {
   require_softmax(s);
+  // Queries that see no key have no tile of their own then, and their delta no reader.
+  if (s.problem.is_cross() && s.schedule.is_word("gradient_sum", "fused"))
+    throw ScenarioError("schedule.gradient_sum",
+                        "keys are not those of the queries' tokens (kv_sequence, kv_lengths); legal here: "
+                        "\"apart\"");
   validate_ring_options(s.schedule);
 }
 
@@ -152,8 +157,8 @@ void resolve_whole_ring_defaults(Scenario& s) {
   const bool follows_at_once = s.problem.has_backward() && !o.is_word("between", "layers");
   if (follows_at_once && defaults::ring_saves_slots(s.parallel.ranks, rings[0].keys[0].rows())) {
     if (!o.find("own_kv")) o.set("own_kv", std::string("keep"));
-    const bool may_add =
-        !o.find("gradient_sum") && !o.is_word("tile_inputs", "copy") && !o.is_word("travels", "latent");
+    const bool may_add = !o.find("gradient_sum") && !o.is_word("tile_inputs", "copy") &&
+                         !o.is_word("travels", "latent") && !s.problem.is_cross();
     if (may_add && defaults::ring_adds_in_kernel(s.problem.heads, s.problem.kv_heads)) sum_two(o);
     if (!o.is_word("gradient_sum", "fused") && !o.find("dkv_tile_heads"))
       o.set("dkv_tile_heads", defaults::ring_tile_heads(s.problem.kv_heads));
