@@ -1,9 +1,9 @@
 // All-gather attention of latent keys and values, which travel instead of what they are projected to: context
 // parallelism as NVIDIA-NeMo/Automodel#3243 asks for DeepSeek's models.
 //
-// Every rank gathers the latents of all, and makes K and V of a few heads at a time of those rows that its
-// queries see. Backward, the gradients of these heads go through the weights at once, into sums of gradients
-// of latents, which a reduce-scatter brings home: what travels is as narrow as in the forward.
+// Every rank gathers the latents that its queries see, and makes K and V of a few heads at a time of those
+// rows. Backward, the gradients of these heads go through the weights at once, into sums of gradients
+// of latents, which are sent home and added there: what travels is as narrow as in the forward.
 #include "algorithms/softmax/latent_gather.hpp"
 
 #include <limits>
@@ -116,12 +116,11 @@ class LatentGather final : public SoftmaxAlgorithm {
   const Scope& s;
   Builder& b = s.b;
   const Schedule& o = b.scenario().schedule;
-  const bool keeps = o.is_word("backward_gather", "keep"), wide = wide_accumulator(o) && b.has_wide(),
-             some = o.is_word("gather", "needed") && s.P() > 1;
+  const bool keeps = o.is_word("backward_gather", "keep"), wide = wide_accumulator(o) && b.has_wide();
   const std::size_t lanes = static_cast<std::size_t>(o.count("compute_lanes"));
   const std::int64_t chunk = o.count("gather_head_chunk"), width = chunk ? chunk : b.problem().kv_heads;
-  const Distribution& to =
-      some ? b.shared().seen(s.tokens, s.keys, b.visible()) : b.shared().all_tokens(s.keys);
+  const Distribution& to = s.P() > 1 ? b.shared().seen(s.tokens, s.keys, b.visible())
+                                     : b.shared().all_tokens(s.keys);
   const HeadGather all{s, to, equal_parts(s.key_heads(), width)};
   const Redistribution& how =
       b.shared().redistribution(latents_at(b.shared(), s.keys), latents_at(b.shared(), to));

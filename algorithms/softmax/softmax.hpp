@@ -113,8 +113,7 @@ void run_over_whole_group(Builder& b) {
   run_summed(whole, algorithm);
 }
 
-// Which of latents and what they are projected to goes from rank to rank, of algorithms that know both; and
-// whether the problem has what the schedule says.
+// Which of latents and what they are projected to goes from rank to rank, of algorithms that know both.
 OptionInfo travels_option();
 
 // Throws ScenarioError for kinds of attention that the scenario's algorithm does not compute.
