@@ -50,6 +50,17 @@ void check_cases(std::uint64_t seed, std::int64_t first, std::int64_t last, std:
   CHECK(report.summary());
 }
 
+void check_heads(testing::Report& report, const testing::HeadPair& pair, std::int64_t number,
+                 std::uint64_t seed) {
+  Emulation emulation(seed, 2);
+  testing::TileRunner runner = emulation.runner();
+  runner.tensor_core_dtypes = {DType::bf16};
+  runner.tensor_core_sizes = {pair};
+  CAPTURE(pair.keys);
+  CAPTURE(number);
+  REQUIRE_NOTHROW(testing::attend_case(report, {.seed = seed, .number = number, .only = ""}, runner));
+}
+
 TEST_CASE("hopper kernels: small tiles of every kind") {
   testing::Report report;
   check_cases(report, 1, 0, 24, 150, Emulation(1));
@@ -302,20 +313,14 @@ TEST_CASE("hopper kernels: in turn, the first piece of dq is stored") {
 // (tile_cases.hpp), and must be neither read nor written. 40, 72 and 112 end within 128 bytes of columns in
 // 16 bits and in fp32, 96 in 16 bits alone.
 TEST_CASE("hopper kernels: heads that are padded") {
-  const std::vector<testing::HeadPair> sizes = {{40, 40}, {56, 64}, {72, 72}, {96, 96}, {112, 80}, {96, 64}};
   testing::Report report;
   std::uint64_t seed = 0;
-  for (const testing::HeadPair& pair : sizes)
+  for (const testing::HeadPair& pair :
+       std::vector<testing::HeadPair>{{40, 40}, {56, 64}, {72, 72}, {96, 96}, {112, 80}, {96, 64}})
     for (const std::int64_t number : {0, 3, 8, 12, 71}) {
       ++seed;
       if (number == 71 && pair.keys != 40) continue;  // dq rounded by chains
-      Emulation emulation(seed, 2);
-      testing::TileRunner runner = emulation.runner();
-      runner.tensor_core_dtypes = {DType::bf16};
-      runner.tensor_core_sizes = {pair};
-      CAPTURE(pair.keys);
-      CAPTURE(number);
-      REQUIRE_NOTHROW(testing::attend_case(report, {.seed = seed, .number = number, .only = ""}, runner));
+      check_heads(report, pair, number, seed);
     }
   CHECK(report.summary());
   for (const char* each : {"attend, tiles stored, hopper bf16 64", "attend, tiles merged, hopper bf16 128",
@@ -332,15 +337,7 @@ TEST_CASE("hopper kernels: wide heads") {
   std::uint64_t seed = 40;
   for (const testing::HeadPair& pair :
        std::vector<testing::HeadPair>{{192, 128}, {256, 256}, {136, 72}, {200, 160}})
-    for (const std::int64_t number : {0, 3, 4, 11}) {
-      Emulation emulation(++seed, 2);
-      testing::TileRunner runner = emulation.runner();
-      runner.tensor_core_dtypes = {DType::bf16};
-      runner.tensor_core_sizes = {pair};
-      CAPTURE(pair.keys);
-      CAPTURE(number);
-      REQUIRE_NOTHROW(testing::attend_case(report, {.seed = seed, .number = number, .only = ""}, runner));
-    }
+    for (const std::int64_t number : {0, 3, 4, 11}) check_heads(report, pair, number, ++seed);
   CHECK(report.summary());
   for (const char* each : {"attend hopper bf16 192", "attend, tiles stored, hopper bf16 192",
                            "attend, tiles merged, hopper bf16 256", "attend hopper bf16 256",
