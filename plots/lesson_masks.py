@@ -135,7 +135,7 @@ def draw_ring():
             if op["step"] < 3:
                 p.line(x + 92, y + 60, x + 146 if r < 3 else x + 112, y + 118, RANKS[owner], 1.6, arrow=True)
                 if r == 3:
-                    p.text(x + 94, y + 112, "to rank 0", 9, fill="#555555")
+                    p.text(x + 96, y + 54, "to rank 0", 9, fill="#555555")
             p.say(f"step {op['step']}, rank {r}: keys of {owner}, {len(cells)} pairs")
     for step in range(4):
         p.text(16, top + step * 118 + 48, f"step {step}", 11, bold=True)

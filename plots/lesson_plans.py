@@ -164,7 +164,7 @@ def draw_memory():
         p.say(f"{buffer['name']}: {buffer['bytes'] / 2**20:g} MiB")
     turn = done["phases"][0]["time_s"]
     p.line(left + wide * turn / last, top, left + wide * turn / last, top + high + 6, INK, 1, "4 3")
-    p.text(left + wide * turn / last, top + high + 20, "the forward ends", 10, "middle")
+    p.text(left + wide * turn / last, top + high + 20, "every rank is through the forward", 10, "middle")
     p.line(left, top + high, left + wide, top + high)
     for mark in range(0, int(most / 2**20) + 1, 32):
         y = top + high * (1 - mark * 2**20 / most)
