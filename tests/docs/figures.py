@@ -95,7 +95,7 @@ def shown():
     """The figures that pages show."""
     names = set()
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        names |= set(re.findall(r"!\[[^]]*\]\((?:docs/|\.\./)?figures/([\w-]+)\.(?:png|svg)\)",
+        names |= set(re.findall(r"!\[[^]]*\]\((?:docs/|\.\./)?figures/([\w-]+)\.svg\)",
                                 path.read_text(encoding="utf-8")))
     return names
 
