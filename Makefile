@@ -8,10 +8,11 @@
 #   make grid       every three and every four choices of every algorithm verified together, and 110000 mutants
 #   make fuzz       hostile input for the readers of files and messages, a minute each (installs clang when missing)
 #   make figures    draw the figures of README and docs anew (installs matplotlib when missing)
+#   make site       the pages of docs/ as a static site in build/site/html (installs mkdocs when missing)
 #   make format     clang-format 14 over all C++ and CUDA files
 #   make clean      remove build/
 .NOTPARALLEL:
-.PHONY: demo test nightly build gpu grid fuzz figures plots format clean setup
+.PHONY: demo test nightly build gpu grid fuzz figures plots site format clean setup
 
 SANITIZERS ?= 0
 ifeq ($(SANITIZERS),1)
@@ -64,6 +65,10 @@ fuzz: setup
 figures plots: build
 	@scripts/setup.sh figures
 	@scripts/figures.sh
+
+site: build
+	@scripts/setup.sh site
+	@scripts/site.sh
 
 format:
 	@scripts/setup.sh lint

@@ -7,7 +7,7 @@
 // checker. Operations are small and refer to pools of their rank (views, segments, parts, edges); equal
 // entries are stored once.
 //
-// docs/02-plan.md shows ring, head-strided backward, hierarchical and a scan in this vocabulary.
+// docs/lessons/10-plan.md reads a plan, docs/02-plan.md is the reference of this vocabulary.
 #pragma once
 
 #include <cstdint>

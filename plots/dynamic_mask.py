@@ -4,7 +4,7 @@
     plots/dynamic_mask.py [RECORD.json] [--out PATH]
 
 RECORD.json is what `tests/gpu/tiles --bench --only masked` prints; without one, the newest that is shipped. Writes
-PATH.svg and PATH.png (docs/figures/dynamic-mask). Needs matplotlib 3.6.
+PATH.svg and PATH.png (docs/figures/dynamic-mask.svg alone). Needs matplotlib 3.6.
 """
 import argparse
 import json

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Timeline of every rank, and the memory of the peak rank under it, as SVG and PNG.
 
-    plots/timeline.py                            simulates with the program named by CPLAB and draws, each as
-                                                 .svg and .png, docs/figures/timeline (SCENARIO below) and
-                                                 docs/figures/predicted-measured (RUN of RECORD below)
+    plots/timeline.py                            simulates with the program named by CPLAB and draws
+                                                 docs/figures/timeline.svg (SCENARIO below) and
+                                                 docs/figures/predicted-measured.svg (RUN of RECORD below)
     plots/timeline.py --trace TRACE [--json FILE]  what simulate or run --trace wrote, a file or a folder; FILE,
                                                  the result of the same call, gives the title
     plots/timeline.py --json FILE                a result with --operations; no memory in it

@@ -2,6 +2,7 @@
 # Draws every figure of the README and docs anew: runs each plots/*.py from the repository root, with the
 # program named by CPLAB. A script writes its own files under docs/figures/.
 #   scripts/figures.sh                  all of them
+#   scripts/figures.sh --lessons        those of docs/lessons/, which need no matplotlib
 #   scripts/figures.sh --find-python    prints the Python that has matplotlib; exit 1 when none has
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,13 +24,18 @@ if [ "${1:-}" = "--find-python" ]; then
   exit
 fi
 
-python=$(find_python) || {
-  echo "cplab: no Python with matplotlib (Debian: python3-matplotlib)" >&2
-  exit 3
-}
+scripts="plots/*.py"
+if [ "${1:-}" = "--lessons" ]; then
+  python=python3 scripts="plots/lesson_*.py"
+else
+  python=$(find_python) || {
+    echo "cplab: no Python with matplotlib (Debian: python3-matplotlib)" >&2
+    exit 3
+  }
+fi
 export CPLAB=${CPLAB:-build/release/cplab}
 export MPLBACKEND=Agg
-for script in plots/*.py; do
+for script in $scripts; do
   [ -e "$script" ] || { echo "cplab: no plots/*.py" >&2; exit 1; }
   echo "$python $script" >&2
   "$python" "$script"

@@ -69,8 +69,13 @@ class Picture {
           if (run.valid == 0) continue;
           const std::int64_t first = s.query + run.position - p_.first_query_at(s.number),
                              last = first + (run.valid - 1) * run.stride;
-          for (std::int64_t row = row_of(first, rows); row <= row_of(last, rows); ++row)
-            holders[static_cast<std::size_t>(row)].insert(position);
+          for (std::int64_t row = row_of(first, rows); row <= row_of(last, rows); ++row) {
+            // A stride may step over all of a row's queries.
+            const std::int64_t begin = row * queries_ / rows, end = (row + 1) * queries_ / rows,
+                               steps =
+                                   (std::max<std::int64_t>(begin - first, 0) + run.stride - 1) / run.stride;
+            if (first + steps * run.stride < end) holders[static_cast<std::size_t>(row)].insert(position);
+          }
         }
     return holders;
   }

@@ -1,4 +1,4 @@
-"""How a figure is kept: SVG and PNG, the same bytes for the same input, and what it says in the SVG's description."""
+"""How a figure is kept: as SVG, the same bytes for the same input, with what it says in its description."""
 import os
 import sys
 from pathlib import Path
@@ -12,9 +12,13 @@ def folder():
 
 
 def save(figure, out, says, dpi):
-    """Writes OUT.svg and OUT.png. `says`: the numbers drawn, a line each, as the pages that show the figure say them."""
+    """Writes OUT.svg and, elsewhere than among the pages' figures, OUT.png. `says`: the numbers drawn, a line each, as the
+    pages that show the figure say them."""
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(f"{out}.svg", metadata={"Date": None, "Creator": None, "Description": "\n".join(says)})
+    print(f"{out}.svg", file=sys.stderr)
+    if out.parent.resolve() == folder().resolve():
+        return
     figure.savefig(f"{out}.png", dpi=dpi, metadata={"Software": None})
-    print(f"{out}.svg\n{out}.png", file=sys.stderr)
+    print(f"{out}.png", file=sys.stderr)

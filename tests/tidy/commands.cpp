@@ -165,6 +165,7 @@ bool group_serves(const std::string& group, const Tree& tree, const std::string&
   if (group == "lint") return text.find("exit 77") != std::string::npos;  // a test that is skipped without it
   const bool figures = path.starts_with("plots/") || path == "scripts/figures.sh";
   if (group == "figures") return figures;
+  if (group == "site") return path == "scripts/site.sh";
   // group "test": tests, and what tests or users run by hand. A build must not need it.
   return !figures && (path.starts_with("tests/") || path.starts_with("docs/") ||
                       path.starts_with("scripts/gpu/") || extension_of(path) == ".py");
