@@ -72,7 +72,7 @@ std::int64_t Contents::lacking(Axis axis, const Stretch& t, std::uint32_t tokens
   const bool of_keys = axis == Axis::keys;
   std::int64_t left = of_keys ? tokens_.live_of_keys(t) : tokens_.live_of_queries(t);
   const bool sink =
-      axis == Axis::sums && model_.plan->scenario.problem.sink && left > 0 && !counts_sink(tokens);
+      axis == Axis::sums && model_.plan->scenario.problem.sink && t.valid > 0 && !counts_sink(tokens);
   for (const Sets::Interval& i : sets_[tokens])
     if (i.begin < sink_token)
       left -=

@@ -51,7 +51,7 @@ bool Contents::expect_pair_mask(Site s, const Operation& op, Heads queries, Head
 }
 
 // The columns that the operation names for these keys are their positions in the sequence, and, of a bias of
-// positions, those behind them the queries'. A sequence's first token has column 0.
+// positions, those behind them where the queries stand among them. A sequence's first key has column 0.
 void Contents::expect_columns(Site s, const Operation& op, const Place& query, const Place& key) {
   if (op.columns.count == 0) return;
   const auto right = [&](std::int64_t first, const Stretch& stretch) {
@@ -67,8 +67,9 @@ void Contents::expect_columns(Site s, const Operation& op, const Place& query, c
     return true;
   };
   const Box& k = box_of(s, Operand::k);
-  if (right(key.view, key.stretch) &&
-      (op.bias == BiasForm::none || right(k.rows + query.view, query.stretch)))
+  Stretch among_keys = query.stretch;
+  among_keys.position = tokens_.among_keys(query.stretch);
+  if (right(key.view, key.stretch) && (op.bias == BiasForm::none || right(k.rows + query.view, among_keys)))
     return;
   report(s, FindingKind::coverage, k,
          "reads the biases of other keys than " + tokens_.describe(key.stretch) + ", for queries " +
@@ -82,14 +83,16 @@ bool Contents::counts_sink(std::uint32_t set) const {
   return !tokens.empty() && tokens.back().begin >= sink_token;
 }
 
-// Rows of the tile that see a key count their sink beside it. False: that is not what the operand holds.
+// All rows of the tile count their sink, or where it merges those that see a key. False: that is not what the
+// operand holds.
 bool Contents::count_sink(Site s, const Operation& op, Heads heads, Runs& tile) {
   const Box& box = box_of(s, Operand::sink);
   Runs held;
   read(s.rank, box, heads, held);
   if (!expect(s, box, held, Holds::sink, op.head_begin)) return false;
+  const bool merges = mode_of(s, Operand::out) == WriteMode::merge;
   for (Run& run : tile)
-    if (run.value.holds == Holds::out && run.value.set != 0)
+    if (run.value.holds == Holds::out && (run.value.set != 0 || !merges))
       run.value.set = run.value.norm = *sets_.join(run.value.set, sink_set_);
   return true;
 }

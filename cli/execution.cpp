@@ -71,10 +71,6 @@ bool on_gpu(const Arguments& arguments, const char* default_device) {
 }
 
 void require_gpu_kernels(const Problem& problem) {
-  if (problem.has_latent())
-    throw InputError(
-        "--device gpu: latent keys and values (problem.kv_latent) are projected on the CPU "
-        "alone; legal here: cpu");
   if (problem.attention == Attention::linear && problem.transition != Transition::decay)
     throw InputError("--device gpu: linear attention with problem.transition = \"" +
                      std::string(name(problem.transition)) +

@@ -1,4 +1,4 @@
-// Attention of one layer: scenario, simulation, formulas; see layer_attention.hpp.
+// Attention of one layer: scenario, simulation, decoding by a formula; see layer_attention.hpp.
 #include "decide/layer_attention.hpp"
 
 #include <algorithm>
@@ -41,26 +41,30 @@ void set_lengths(Problem& p, const AttentionCase& of) {
   p.padded_lengths = p.lengths;
 }
 
-bool has_tables(const AttentionKind& kind) {
-  return kind.head_size == kind.value_size && (kind.head_size == 64 || kind.head_size == 128);
+bool keeps_states(const AttentionKind& kind) {
+  return kind.mixer == Mixer::gated_delta || kind.mixer == Mixer::decay;
 }
 
-// Latent attention with keys and values projected: query heads of D = head_size + rope against as many key
-// heads, E values. Stands as heads of one size with the same products, (D + E) / 2 each, and so the same
-// bytes of keys and values. So do heads of other sizes than 64 and 128, for which libraries have kernels that
-// reach about the same share of peak, and tables of machines have none.
+// Keys and values of latent attention are projected before they go from rank to rank: a head of them for each
+// query head. A state is of one value head, with q and k of the key head that it shares with others.
 void set_heads(Problem& p, const AttentionKind& kind, std::int64_t tp) {
   p.heads = share_of(kind.heads, tp);
-  p.kv_heads = kind.mixer == Mixer::latent ? p.heads : share_of(kind.kv_heads, tp);
+  p.kv_heads = kind.mixer == Mixer::softmax ? share_of(kind.kv_heads, tp) : p.heads;
   p.head_size = kind.head_size;
   p.value_size = kind.value_size;
-  if (has_tables(kind)) return;
-  constexpr std::int64_t usual_head_size = 128;
-  const double scale = static_cast<double>(p.head_size + p.value_size) / (2 * usual_head_size);
-  const std::int64_t group = p.heads / p.kv_heads;
-  p.kv_heads = std::max<std::int64_t>(1, std::llround(static_cast<double>(p.kv_heads) * scale));
-  p.heads = p.kv_heads * group;
-  p.head_size = p.value_size = usual_head_size;
+}
+
+// What states go through from token to token. Of constant decays the time does not depend on which they are.
+void set_transition(Problem& p, const AttentionKind& kind) {
+  p.attention = Attention::linear;
+  if (kind.mixer == Mixer::gated_delta) {
+    p.transition = Transition::matrix;
+    p.gate = kind.gate_rank > 0 ? Gate::column : Gate::head;
+  } else if (kind.token_decay) {
+    p.transition = Transition::head;
+  } else {
+    p.slopes.assign(static_cast<std::size_t>(p.heads), 0.5);
+  }
 }
 
 AttentionChoice choice(std::string algorithm, std::string placement,
@@ -96,15 +100,13 @@ ResourceSeconds path_of(const Simulation& simulation, Resource carrier) {
   return path;
 }
 
-}  // namespace
-
-std::string foreign_form(const AttentionKind& kind) {
-  if (kind.mixer == Mixer::gated_delta) return "the gated delta rule with one gate a head";
-  if (kind.mixer == Mixer::decay) return "linear attention with a decay of its own";
-  if (kind.mixer == Mixer::latent) return "latent keys and values (MLA)";
-  if (!has_tables(kind)) return "heads of " + std::to_string(kind.head_size);
-  return {};
+// An algorithm that does it on one rank, where all do the same.
+const char* of_one_rank(const AttentionKind& kind) {
+  if (!keeps_states(kind)) return "ring";
+  return kind.mixer == Mixer::decay && !kind.token_decay ? "lasp_blelloch" : "affine_blelloch";
 }
+
+}  // namespace
 
 Hardware every_nth_gpu(const Hardware& whole, std::int64_t tp) {
   Hardware sliced = whole;
@@ -130,6 +132,7 @@ Scenario scenario_of(const Model& model, const AttentionCase& of, const Attentio
   Problem& p = s.problem;
   p.attention = Attention::softmax;
   set_heads(p, kind, of.tp);
+  if (keeps_states(kind)) set_transition(p, kind);
   p.dtype = DType::bf16;
   p.causal = !of.full;
   p.sink = kind.sink;
@@ -141,7 +144,7 @@ Scenario scenario_of(const Model& model, const AttentionCase& of, const Attentio
   p.direction = of.backward ? Direction::forward_backward : Direction::forward;
   s.parallel.ranks = of.cp;
   s.parallel.replicas = 1;
-  s.algorithm = chosen.algorithm.empty() ? "ring" : chosen.algorithm;
+  s.algorithm = chosen.algorithm.empty() ? of_one_rank(kind) : chosen.algorithm;
   s.placement = chosen.placement;
   s.schedule = chosen.schedule;
   if (of.backward && s.schedule.find("between") == nullptr) s.schedule.set("between", std::string("layers"));
@@ -155,11 +158,12 @@ std::vector<AttentionChoice> choices_of(const Model& model, const AttentionCase&
   // Decode gathers queries and partial results.
   if (of.cp == 1 || of.decode) return {choice(of.cp == 1 ? "" : "all_gather", "contiguous")};
   const AttentionKind& kind = model.attention[of.kind];
-  // States go from rank to rank by a scan, or heads are traded for tokens.
-  if (kind.mixer == Mixer::gated_delta || kind.mixer == Mixer::decay) {
-    std::vector<AttentionChoice> linear{choice("affine_blelloch", "contiguous")};
-    if (share_of(kind.heads, of.tp) % of.cp == 0) linear.push_back(choice("all_to_all", "contiguous"));
-    return linear;
+  // States go from rank to rank by a scan, or all are gathered; or heads are traded for tokens.
+  if (keeps_states(kind)) {
+    const bool constant = kind.mixer == Mixer::decay && !kind.token_decay;
+    return {choice(constant ? "lasp_blelloch" : "affine_blelloch", "contiguous"),
+            choice(constant ? "lasp_all_gather" : "affine_all_gather", "contiguous"),
+            choice("all_to_all", "contiguous")};
   }
   std::vector<AttentionChoice> found;
   const bool narrow = kind.window > 0 && kind.window * of.cp < 2 * of.sequence;
@@ -239,8 +243,7 @@ std::vector<SlowRank> slow_positions(const std::vector<SlowRank>& slow, const At
 }  // namespace
 
 AttentionMemory LayerAttention::memory(const AttentionCase& of, const AttentionChoice& chosen) {
-  const Mixer mixer = model_.attention[of.kind].mixer;
-  if (of.decode || mixer == Mixer::gated_delta || mixer == Mixer::decay) {
+  if (of.decode) {
     const AttentionCost& priced = cost(of, chosen);
     return {priced.saved_bytes, priced.transient_bytes};
   }
@@ -282,57 +285,6 @@ AttentionCost LayerAttention::simulate_case(const AttentionCase& of, const Atten
   const double times = (cost.forward_s + cost.backward_s) / simulation.critical_use.total();
   cost.critical.add(
       path_of(simulation, of.tp * of.cp > hardware_.node.gpus ? Resource::nics : Resource::links), times);
-  cost.formula = foreign_form(model_.attention[of.kind]);
-  if (!cost.formula.empty()) {
-    cost.origins.raise(Origin::assumed);
-    cost.low = std::min(cost.low, 0.75);
-    cost.high = std::max(cost.high, 1.25);
-  }
-  return cost;
-}
-
-// The delta rule and linear attention in chunks of C = 64 tokens, per value head: within a chunk q k^T, k
-// k^T, the inverse of a C x C triangle applied to [k v], and the product with v; between chunks two products
-// with the D x E state and one that makes its change. Forward FLOPs a token 2 (3 C D + 2 C E + 3 D E); the
-// backward 2.5 times as many, as of chunked kernels of flash-linear-attention; a third of peak, which such
-// kernels reach on H100 at best. The state of a sequence crosses the ranks in log2(P) steps of H D E floats,
-// forward and backward; or heads are traded for tokens, q, k, v there and out back.
-AttentionCost LayerAttention::delta_rule(const AttentionCase& of, const AttentionChoice& chosen) const {
-  constexpr double chunk = 64, backward_of_forward = 2.5, of_peak = 1.0 / 3;
-  const AttentionKind& kind = model_.attention[of.kind];
-  const MachineRates rates(hardware_);
-  const auto heads = static_cast<double>(share_of(kind.heads, of.tp));
-  const auto key_heads = static_cast<double>(share_of(kind.kv_heads, of.tp));
-  const auto D = static_cast<double>(kind.head_size), E = static_cast<double>(kind.value_size);
-  const double tokens = static_cast<double>(of.batch * of.sequence) / static_cast<double>(of.cp);
-  const double flops = tokens * heads * 2 * (3 * chunk * D + 2 * chunk * E + 3 * D * E);
-  const double row_bytes = 2 * (2 * key_heads * D + 2 * heads * E);
-  const double state_bytes = 4 * heads * D * E;
-  AttentionCost cost;
-  cost.formula = foreign_form(kind);
-  const double computed_s = flops / (rates.peak_flops("bf16") * of_peak) / hardware_.attention_speed;
-  const KernelTime moved = rates.move(tokens * row_bytes);
-  cost.forward_s = std::max(computed_s, moved.seconds);
-  cost.backward_s = of.backward ? backward_of_forward * cost.forward_s : 0;
-  cost.critical.add(computed_s >= moved.seconds ? Resource::attention : moved.bound,
-                    cost.forward_s + cost.backward_s);
-  if (of.cp > 1) {
-    const bool trades = chosen.algorithm == "all_to_all";
-    const std::int64_t far = of.cp * of.tp > hardware_.node.gpus ? hardware_.node.gpus : of.tp;
-    const double steps = trades ? 1 : std::ceil(std::log2(static_cast<double>(of.cp)));
-    const double exchanged = trades ? tokens * row_bytes : state_bytes;
-    const WireTime step = trades ? rates.all_to_all({of.cp, of.tp}, exchanged) : rates.send(far, exchanged);
-    const double step_s = step.seconds, ways = of.backward ? 2 : 1;
-    cost.exposed_transfer_s = ways * steps * step_s;
-    step.add_to(cost.critical, ways * steps);
-    cost.forward_s += steps * step_s;
-    if (of.backward) cost.backward_s += steps * step_s;
-  }
-  cost.saved_bytes = static_cast<std::int64_t>(tokens * row_bytes);
-  cost.transient_bytes = static_cast<std::int64_t>(tokens / chunk * state_bytes);
-  cost.origins.add(Origin::assumed, cost.forward_s + cost.backward_s);
-  cost.low = band(Origin::assumed).low;
-  cost.high = band(Origin::assumed).high;
   return cost;
 }
 
@@ -348,7 +300,7 @@ AttentionCost LayerAttention::tree_decode(const AttentionCase& of) const {
   one.layers = {{of.kind, model_.layers.front().feed_forward, 1}};
   const double rows = static_cast<double>(of.batch);
   const double bytes = cache_bytes(one, layout, static_cast<double>(of.sequence), rows, 1);
-  const bool writes = kind.mixer == Mixer::gated_delta || kind.mixer == Mixer::decay;
+  const bool writes = keeps_states(kind);
   AttentionCost cost;
   cost.formula = "decode over shards of the cache";
   const KernelTime moved = rates.move(bytes * (writes ? 2 : 1));
@@ -374,10 +326,7 @@ const AttentionCost& LayerAttention::cost(const AttentionCase& of, const Attenti
   const Key key{of, chosen.algorithm, chosen.placement, text_of(chosen.schedule)};
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second;
-  const Mixer mixer = model_.attention[of.kind].mixer;
-  if (of.decode) return known_.emplace(key, tree_decode(of)).first->second;
-  const bool by_formula = mixer == Mixer::gated_delta || mixer == Mixer::decay;
-  return known_.emplace(key, by_formula ? delta_rule(of, chosen) : simulate_case(of, chosen)).first->second;
+  return known_.emplace(key, of.decode ? tree_decode(of) : simulate_case(of, chosen)).first->second;
 }
 
 AttentionCost LayerAttention::alone(AttentionCase of) {
@@ -385,8 +334,7 @@ AttentionCost LayerAttention::alone(AttentionCase of) {
   const AttentionChoice one = choice("", "contiguous");
   AttentionCost least = cost(of, one);
   const AttentionKind& kind = model_.attention[of.kind];
-  const bool causal = kind.mixer == Mixer::softmax || kind.mixer == Mixer::latent;
-  if (of.decode || !causal || kind.window > 0 || kind.chunk > 0) return least;
+  if (of.decode || keeps_states(kind) || kind.window > 0 || kind.chunk > 0) return least;
   const auto length = static_cast<double>(of.document > 0 ? of.document : of.sequence);
   of.full = true;
   const AttentionCost& full = cost(of, one);

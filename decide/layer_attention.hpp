@@ -1,6 +1,5 @@
 // Time and memory of the attention of one layer under a layout: the plan of its CP group, simulated on the
-// GPUs that the group has; or, for forms that no plan can say yet, a stated formula over a plan of the same
-// work.
+// GPUs that the group has; or, for decoding over shards of a cache, a stated formula.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +42,8 @@ struct AttentionCost {
   std::int64_t saved_bytes =
       0;  // q, k, v, out, lse and what else the plan keeps, of the rank that keeps most
   std::int64_t transient_bytes = 0;  // what its peak has beside them
-  // Empty: the plan is of this very attention. Else what the formula stands for: "latent keys and values
-  // (MLA)".
+  // Empty: the plan is of this very attention. Else what the formula stands for: "decode over shards of the
+  // cache".
   std::string formula;
 };
 
@@ -56,8 +55,6 @@ struct AttentionMemory {
 // The scenario whose plan stands for that attention. Throws ScenarioError where the algorithm cannot do it.
 Scenario scenario_of(const Model&, const AttentionCase&, const AttentionChoice&,
                      const Hardware& group_machine);
-// What of the layer's form no plan can say; empty: nothing.
-std::string foreign_form(const AttentionKind&);
 // The machine as the members of a CP group see it that are `tp` GPUs apart: their share of each node and of
 // its NICs.
 Hardware every_nth_gpu(const Hardware&, std::int64_t tp);
@@ -84,7 +81,6 @@ class LayerAttention {
   using Key = std::tuple<AttentionCase, std::string, std::string, std::string>;
   const Hardware& machine(std::int64_t tp) const;
   AttentionCost simulate_case(const AttentionCase&, const AttentionChoice&) const;
-  AttentionCost delta_rule(const AttentionCase&, const AttentionChoice&) const;
   AttentionCost tree_decode(const AttentionCase&) const;
 
   const Model& model_;

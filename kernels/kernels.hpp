@@ -82,8 +82,9 @@ struct Attend {
   // Where asked for: becomes, for every head, the maximum of what it held and of scale * q.k over the pairs
   // of this tile, in the dtype of sums. Only pairs of the segments count.
   std::optional<View> max_logit = {};
-  // One more logit of every row that sees a key here, whose value is 0: it counts in lse, and out is the
-  // smaller for it. In the dtype of sums; max_logit does not look at it.
+  // One more logit of every row, whose value is 0: it counts in lse, and out is the smaller for it; of a row
+  // that sees no key it is all there is, but for merge, which leaves such a row alone. In the dtype of sums;
+  // max_logit does not look at it.
   std::optional<View> sink = {};
 };
 

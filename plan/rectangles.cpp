@@ -128,19 +128,7 @@ void require_softmax(const Problem& p) {
     throw ScenarioError(key, "only attention = \"softmax\" has masks beside mask and window");
 }
 
-// Forms of logits that are about queries and keys of the same tokens, or about rows that see a key.
 void require_logits_beside(const Problem& p) {
-  const char* logits = p.bias != BiasForm::none ? "problem.bias"
-                       : p.sink                 ? "problem.sink"
-                       : p.softcap != 0         ? "problem.softcap"
-                                                : nullptr;
-  if (p.is_cross() && logits)
-    throw ScenarioError(logits,
-                        "not with keys of their own (problem.kv_sequence, problem.kv_lengths) in this "
-                        "version; leave it out");
-  if (p.only_rectangles && p.sink)
-    throw ScenarioError("problem.sink",
-                        "needs rows that see a key each; legal with mask = \"none\": \"none\"");
   if (p.adds_pairs() && p.bias == BiasForm::buckets)
     throw ScenarioError("problem.bias",
                         "buckets follow from mask and window; legal beside prefix, groups and "

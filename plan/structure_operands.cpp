@@ -187,8 +187,9 @@ class Operands {
     const bool placed = op_.bias != BiasForm::none, full = op_.columns.count > 0;
     std::int64_t columns = 0, width_needed = 0;
     for (const RowRange& r : plan_.columns_of(op_)) {
-      if (r.begin < 0 || r.count < 0 || r.step < 0 || r.begin > most_extent || r.count > most_extent ||
-          (r.count > 1 && r.step > most_extent / r.count))
+      // A query may stand before the first key.
+      if (r.begin < (placed ? -most_extent : 0) || r.count < 0 || r.step < 0 || r.begin > most_extent ||
+          r.count > most_extent || (r.count > 1 && r.step > most_extent / r.count))
         return "names columns that cannot be";
       columns += r.count;
       if (r.count > 0) width_needed = std::max(width_needed, r.begin + (r.count - 1) * r.step + 1);

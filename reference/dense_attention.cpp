@@ -71,6 +71,12 @@ class Attention {
     highest_.resize(at(H * S), minus_infinity);
     shift_.resize(at(H * S), minus_infinity);
     sum_.resize(at(H * S));
+    // What a row is that sees no key.
+    for (std::int64_t h = 0; h < std::ssize(sinks); ++h) {
+      std::fill_n(result_.lse.begin() + h * S, S, sinks[at(h)]);
+      std::fill_n(shift_.begin() + h * S, S, sinks[at(h)]);
+      std::fill_n(sum_.begin() + h * S, S, 1.0);
+    }
     if (dout.empty()) return;
     delta_.resize(at(H * S));
     result_.dq.resize(at(S * H * D));

@@ -45,7 +45,8 @@ struct AttentionShape {
   VisibleRule rule() const { return {S, N(), first_at, left, right, chunk, only_rectangles, rectangles}; }
 };
 
-// The out and the gradients of a query that sees no key are 0, its lse is -inf.
+// The out and the gradients of a query that sees no key are 0, its lse is -inf, or where there are sinks its
+// head's.
 struct AttentionResult {
   std::vector<double> out;        // [S,H,E]
   std::vector<double> lse;        // [H,S], natural logarithm, scale included

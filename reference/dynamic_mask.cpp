@@ -52,13 +52,13 @@ class Attention {
         v_(v),
         bias_(bias),
         dout_(dout) {
-    const std::int64_t S = a_.S, H = a_.H, G = a_.G, D = a_.D, E = a_.E;
+    const std::int64_t S = a_.S, N = a_.N(), H = a_.H, G = a_.G, D = a_.D, E = a_.E;
     result_.attention.out.assign(at(S * H * E), 0);
     result_.attention.lse.assign(at(H * S), minus_infinity);
     if (dout.empty()) return;
     result_.attention.dq.assign(at(S * H * D), 0);
-    result_.attention.dk.assign(at(S * G * D), 0);
-    result_.attention.dv.assign(at(S * G * E), 0);
+    result_.attention.dk.assign(at(N * G * D), 0);
+    result_.attention.dv.assign(at(N * G * E), 0);
     result_.dbias.assign(bias.size(), 0);
     result_.attention.dsink.assign(shape.sinks.size(), 0);
   }
@@ -83,42 +83,43 @@ class Attention {
     std::vector<char> kept;  // empty: all
     if (shape_.form == BiasForm::keys) {
       const Eigen::VectorXd row = biases(0, h);
-      kept = kept_keys(shape_.selection, {row.data(), at(a_.S)});
+      kept = kept_keys(shape_.selection, {row.data(), at(a_.N())});
     }
     for (std::int64_t i = 0; i < a_.S; ++i) row(i, h, kept);
   }
 
   Eigen::VectorXd biases(std::int64_t i, std::int64_t h) const {
-    Eigen::VectorXd row = Eigen::VectorXd::Zero(a_.S);
+    Eigen::VectorXd row = Eigen::VectorXd::Zero(a_.N());
     if (shape_.form == BiasForm::none) return row;
-    for (std::int64_t j = 0; j < a_.S; ++j) row(j) = shape_.bias_of(bias_, i, h, j);
+    for (std::int64_t j = 0; j < a_.N(); ++j) row(j) = shape_.bias_of(bias_, i, h, j);
     return row;
   }
 
   void row(std::int64_t i, std::int64_t h, std::vector<char>& kept) {
-    const std::int64_t S = a_.S, H = a_.H, G = a_.G, D = a_.D, E = a_.E;
+    const std::int64_t S = a_.S, N = a_.N(), H = a_.H, G = a_.G, D = a_.D, E = a_.E;
     const double scale = a_.scale;
     const std::int64_t g = h / (H / G);
-    const ConstHead k = head_of(k_, S, G, g, D), v = head_of(v_, S, G, g, E);
+    const ConstHead k = head_of(k_, N, G, g, D), v = head_of(v_, N, G, g, E);
     const auto query = head_of(q_, S, H, h, D).row(i);
     const Eigen::VectorXd bias = biases(i, h);
-    if (shape_.form == BiasForm::full) kept = kept_keys(shape_.selection, {bias.data(), at(S)});
-    const std::vector<char> live = live_keys(visible_, a_.N(), i, kept);
+    if (shape_.form == BiasForm::full) kept = kept_keys(shape_.selection, {bias.data(), at(N)});
+    const std::vector<char> live = live_keys(visible_, N, i, kept);
     Eigen::VectorXd x = scale * (k * query.transpose()) + bias;
-    Eigen::VectorXd slope = Eigen::VectorXd::Ones(S);  // dx/dz
+    Eigen::VectorXd slope = Eigen::VectorXd::Ones(N);  // dx/dz
     if (shape_.softcap > 0) {
       const Eigen::VectorXd t = (x / shape_.softcap).array().tanh();
       x = shape_.softcap * t;
       slope = 1 - t.array().square();
     }
     double highest = minus_infinity;
-    for (std::int64_t j = 0; j < S; ++j)
+    for (std::int64_t j = 0; j < N; ++j)
       if (live[at(j)]) highest = std::max(highest, x(j));
-    if (highest == minus_infinity) return;
     const double sink = shape_.sinks.empty() ? minus_infinity : shape_.sinks[at(h)];
+    result_.attention.lse[at(h * S + i)] = sink;
+    if (highest == minus_infinity) return;
     highest = std::max(highest, sink);
-    Eigen::VectorXd p(S);
-    for (std::int64_t j = 0; j < S; ++j) p(j) = live[at(j)] ? std::exp(x(j) - highest) : 0;
+    Eigen::VectorXd p(N);
+    for (std::int64_t j = 0; j < N; ++j) p(j) = live[at(j)] ? std::exp(x(j) - highest) : 0;
     const double sum = p.sum() + std::exp(sink - highest);
     p /= sum;
     result_.attention.lse[at(h * S + i)] = highest + std::log(sum);
@@ -129,11 +130,11 @@ class Attention {
     const Eigen::VectorXd dp = v * dout.transpose();
     const Eigen::VectorXd dz = p.array() * (dp.array() - p.dot(dp)) * slope.array();
     head_of(result_.attention.dq, S, H, h, D).row(i) = scale * dz.transpose() * k;
-    head_of(result_.attention.dk, S, G, g, D).noalias() += scale * dz * query;
-    head_of(result_.attention.dv, S, G, g, E).noalias() += p * dout;
+    head_of(result_.attention.dk, N, G, g, D).noalias() += scale * dz * query;
+    head_of(result_.attention.dv, N, G, g, E).noalias() += p * dout;
     if (!shape_.sinks.empty()) result_.attention.dsink[at(h)] -= std::exp(sink - highest) / sum * p.dot(dp);
     if (!shape_.has_numbers()) return;
-    for (std::int64_t j = 0; j < S; ++j)
+    for (std::int64_t j = 0; j < N; ++j)
       if (live[at(j)]) result_.dbias[shape_.index_of(i, h, j)] += dz(j);
   }
 
@@ -161,7 +162,7 @@ std::int64_t bucket_of(const DynamicMaskShape& shape, std::int64_t distance) {
 }  // namespace
 
 std::size_t DynamicMaskShape::index_of(std::int64_t i, std::int64_t h, std::int64_t j) const {
-  if (form == BiasForm::buckets) return at(h * columns + bucket_of(*this, j - i));
+  if (form == BiasForm::buckets) return at(h * columns + bucket_of(*this, j - i - attention.first_at));
   const std::int64_t line = (form == BiasForm::full ? i : j) * bias_heads + h / (attention.H / bias_heads);
   return form == BiasForm::full ? at(line * columns + j) : at(line);
 }
@@ -169,7 +170,8 @@ std::size_t DynamicMaskShape::index_of(std::int64_t i, std::int64_t h, std::int6
 double DynamicMaskShape::bias_of(std::span<const double> bias, std::int64_t i, std::int64_t h,
                                  std::int64_t j) const {
   if (form == BiasForm::none) return 0;
-  if (form == BiasForm::alibi) return -slopes[at(h)] * static_cast<double>(std::abs(j - i));
+  if (form == BiasForm::alibi)
+    return -slopes[at(h)] * static_cast<double>(std::abs(j - i - attention.first_at));
   return bias[index_of(i, h, j)];
 }
 
@@ -216,13 +218,13 @@ DynamicMaskResult dynamic_mask_attention(const DynamicMaskShape& shape, std::spa
                                          std::span<const double> k, std::span<const double> v,
                                          std::span<const double> bias, std::span<const double> dout,
                                          const std::function<void(std::int64_t)>& after_head) {
-  const std::int64_t S = shape.attention.S, H = shape.attention.H, G = shape.attention.G,
-                     D = shape.attention.D, E = shape.attention.E;
-  require(S >= 0 && H >= 1 && G >= 1 && D >= 1 && E >= 1 && H % G == 0,
+  const std::int64_t S = shape.attention.S, N = shape.attention.N(), H = shape.attention.H,
+                     G = shape.attention.G, D = shape.attention.D, E = shape.attention.E;
+  require(S >= 0 && N >= 0 && H >= 1 && G >= 1 && D >= 1 && E >= 1 && H % G == 0,
           "dynamic_mask_attention: sizes must be positive and H a multiple of G");
   require(std::ssize(q) == S * H * D, "dynamic_mask_attention: q is not [S,H,D]");
-  require(std::ssize(k) == S * G * D, "dynamic_mask_attention: k is not [S,G,D]");
-  require(std::ssize(v) == S * G * E, "dynamic_mask_attention: v is not [S,G,E]");
+  require(std::ssize(k) == N * G * D, "dynamic_mask_attention: k is not [N,G,D]");
+  require(std::ssize(v) == N * G * E, "dynamic_mask_attention: v is not [N,G,E]");
   require(dout.empty() || std::ssize(dout) == S * H * E, "dynamic_mask_attention: dout is not [S,H,E]");
   std::int64_t biases = shape.form == BiasForm::buckets ? H * shape.columns : 0;
   require(shape.sinks.empty() || std::ssize(shape.sinks) == H,
@@ -232,9 +234,9 @@ DynamicMaskResult dynamic_mask_attention(const DynamicMaskShape& shape, std::spa
   if (shape.form == BiasForm::full || shape.form == BiasForm::keys) {
     require(shape.bias_heads >= 1 && H % shape.bias_heads == 0,
             "dynamic_mask_attention: bias heads must divide the query heads");
-    require(shape.form == BiasForm::keys || shape.columns >= S,
+    require(shape.form == BiasForm::keys || shape.columns >= N,
             "dynamic_mask_attention: a row of biases is shorter than the keys");
-    biases = S * shape.bias_heads * (shape.form == BiasForm::full ? shape.columns : 1);
+    biases = shape.bias_heads * (shape.form == BiasForm::full ? S * shape.columns : N);
   }
   require(std::ssize(bias) == biases, "dynamic_mask_attention: bias is not of its shape");
   require(shape.form != BiasForm::none || shape.selection.rule == KeepRule::none,

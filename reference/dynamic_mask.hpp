@@ -12,7 +12,9 @@
 //
 //   dsink as in dense_attention.hpp
 //
-// A row without a kept key has out = 0, lse = -inf and no gradient. None goes through the selection.
+// A row without a kept key has out = 0, lse = -inf, or where there are sinks its head's, and no gradient.
+// None goes through the selection. Positions, of which a bias may be a formula, are those of keys: query i of
+// keys of its own stands at i + first_at.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +26,11 @@
 
 namespace cplab::reference {
 
-// full: [S, bias heads, columns], column j is key j. keys: [S, bias heads], one number for each key. alibi:
-// -slope |j - i|, a slope for each query head (Press et al. 2021). buckets: a table [H, columns], of which
-// key j has for query i the column that T5's _relative_position_bucket (transformers, modeling_t5.py) gives:
-// with n columns, half of them where both_ways, n/2 hold one distance each and the rest grow in proportion to
-// max_distance; where both_ways later keys take the other half.
+// full: [S, bias heads, columns], column j is key j. keys: [N, bias heads], one number for each key. alibi:
+// -slope |j - i - first_at|, a slope for each query head (Press et al. 2021). buckets: a table [H, columns],
+// of which key j has for query i the column that T5's _relative_position_bucket (transformers,
+// modeling_t5.py) gives: with n columns, half of them where both_ways, n/2 hold one distance each and the
+// rest grow in proportion to max_distance; where both_ways later keys take the other half.
 enum class BiasForm : std::uint8_t { none, full, keys, alibi, buckets };
 // top_k: the largest `top_k` of a row of biases, all keys of the sequence counting, those included that the
 // mask hides; among equal ones the first. All keys where there are no more. relu: those above 0.
@@ -49,7 +51,7 @@ struct DynamicMaskShape {
   AttentionShape attention;
   BiasForm form = BiasForm::none;
   std::int64_t bias_heads = 0;  // divides H
-  std::int64_t columns = 0;     // full: of a row of biases, S at least; buckets: of the table
+  std::int64_t columns = 0;     // full: of a row of biases, N at least; buckets: of the table
   Selection selection;
   double softcap = 0;                               // 0: none
   std::span<const double> sinks = {}, slopes = {};  // [H]; no sinks: none; alibi's

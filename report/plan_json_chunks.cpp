@@ -53,8 +53,11 @@ std::vector<RowRange> read_column_list(const JsonNode& list) {
   for (std::size_t i = 0; i < list.size(); ++i) {
     const JsonNode entry = list.at(i);
     entry.expect_size(3, "[begin, count, step]");
-    const auto number = [&](std::size_t at) { return entry.at(at).integer(0, most_extent); };
-    columns.push_back({number(0), number(1), number(2)});
+    // Of a bias by formula they are positions, and a query may stand before the first key.
+    const auto number = [&](std::size_t at, std::int64_t least = 0) {
+      return entry.at(at).integer(least, most_extent);
+    };
+    columns.push_back({number(0, -most_extent), number(1), number(2)});
   }
   return columns;
 }

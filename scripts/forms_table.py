@@ -2,11 +2,14 @@
 """Which form of attention runs with which algorithm, and in which reader: the tables of docs/21-forms.md.
 
     scripts/forms_table.py [PROGRAM]                         the tables, as markdown
-    scripts/forms_table.py [PROGRAM] --verify gpu FILE.json  verifies every cell on a GPU and writes what it said
+    scripts/forms_table.py [PROGRAM] --verify gpu FILE.json [--forms WORD,...]
+                                                             verifies every cell on a GPU, or those of forms with one
+                                                             of these words in their name, and writes what it said
     scripts/forms_table.py --times RECORD.json               what its runs took, as markdown
 
 A cell has a letter for each reader that takes the form: c `cplab check`, s `cplab simulate`, v `cplab verify` on a CPU
-(outputs and gradients against the reference), g `cplab verify --device gpu`, as the record scenarios/measured/ has it.
+(outputs and gradients against the reference), g `cplab verify --device gpu`, as the records in scenarios/measured/ have
+it.
 A dot is a refusal, exit code 2 with a message that says what is legal; what else the exit code is, stands there.
 """
 import argparse
@@ -17,7 +20,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RECORD = ROOT / "scenarios/measured/h200-2026-11-29-forms.json"
+# Of a cell that several have the last.
+RECORDS = [ROOT / "scenarios/measured" / name for name in ("h200-2026-11-29-forms.json", "h200-2026-11-30-forms.json")]
 BASE = "scenarios/forms.toml"
 PACKED = "--unset problem.sequence --set problem.lengths=[100,30,126]"
 
@@ -41,6 +45,15 @@ SOFTMAX = {
                   "[128,256,64,256,\"causal\"]]",
     "cross attention": "--set problem.mask=full --set problem.kv_sequence=192",
     "cross, causal": "--set problem.kv_sequence=320 --set problem.align=bottom_right",
+    # Of 256 queries the first 64 see no key, and stand before the first one.
+    "cross, sinks": "--set problem.kv_sequence=192 --set problem.align=bottom_right --set problem.sink=head",
+    "cross, softcap": "--set problem.kv_sequence=320 --set problem.align=bottom_right --set problem.softcap=30",
+    "cross, alibi": "--set problem.kv_sequence=192 --set problem.align=bottom_right --set problem.bias=alibi",
+    "cross, buckets": "--set problem.mask=full --set problem.kv_sequence=320 --set problem.align=bottom_right "
+                      "--set problem.bias=buckets --set problem.buckets=32",
+    "cross, bias of keys": "--set problem.kv_sequence=320 --set problem.align=bottom_right --set problem.bias=keys",
+    "cross, full bias": "--set problem.kv_sequence=192 --set problem.align=top_left --set problem.bias=full "
+                        "--set problem.sink=head",
     "decoding": "--set problem.sequence=1 --set problem.kv_sequence=256 --set problem.align=bottom_right "
                 "--set problem.direction=forward --set parallel.placement=contiguous",
     "MLA": "--set problem.kv_heads=8 --set problem.kv_latent=64 --set problem.rope_size=32",
@@ -119,8 +132,9 @@ def said_on_gpu(program, name, form):
     return code
 
 
-def verify_on_gpu(program, names, file):
-    forms = [*SOFTMAX.values(), *LINEAR.values(), *DYNAMIC.values()]
+def verify_on_gpu(program, names, file, words):
+    forms = [settings for table in (SOFTMAX, LINEAR, DYNAMIC) for name, settings in table.items()
+             if not words or any(word in name for word in words.split(","))]
     with concurrent.futures.ThreadPoolExecutor(6) as workers:
         cells = {f"{name}: {form}": workers.submit(said_on_gpu, program, name, form) for form in forms for name in names}
     codes = {key: cell.result() for key, cell in cells.items() if cell.result() is not None}
@@ -154,6 +168,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", nargs="?", default=str(ROOT / "build/release/cplab"))
     parser.add_argument("--verify", nargs=2, metavar=("DEVICE", "FILE"))
+    parser.add_argument("--forms", metavar="WORDS", default="")
     parser.add_argument("--times", metavar="RECORD")
     arguments = parser.parse_args()
     if arguments.times:
@@ -162,9 +177,12 @@ def main():
     program = str(pathlib.Path(arguments.program).resolve())
     names = algorithms(program)
     if arguments.verify:
-        verify_on_gpu(program, names, arguments.verify[1])
+        verify_on_gpu(program, names, arguments.verify[1], arguments.forms)
         return
-    record = json.loads(RECORD.read_text(encoding="utf-8"))["codes"] if RECORD.exists() else {}
+    record = {}
+    for file in RECORDS:
+        if file.exists():
+            record |= json.loads(file.read_text(encoding="utf-8"))["codes"]
     with concurrent.futures.ThreadPoolExecutor(2) as workers:
         for index, forms in enumerate([SOFTMAX, LINEAR, DYNAMIC]):
             if index:

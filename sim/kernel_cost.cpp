@@ -34,6 +34,7 @@ class StandardCost {
     const DType dtype = plan.scenario.problem.dtype;
     if (has_chunk_points(op.kind)) {
       KernelCost cost = linear_(calls, op, dtype);
+      cost.seconds /= hardware_.attention_speed;
       // NCCL's thread blocks start beside those of every kernel of linear attention (seen on H200s).
       cost.shares = true;
       return cost;

@@ -50,8 +50,8 @@ struct Algorithm {
   std::vector<std::string_view> placements;         // legal ones, the default first
   std::vector<std::string_view> linear_placements;  // of linear attention, where these are others
   bool dynamic_masks = false;  // of those of softmax attention: computes dynamic mask attention too
-  bool cross = false;  // computes cross attention: keys have tokens of their own, laid out as the queries are
-  bool keys_everywhere = false;  // and where every rank holds all of these
+  // Computes cross attention, which all of softmax attention do, also where every rank holds all keys.
+  bool keys_everywhere = false;
   // Called with the options the user gave, before `validate`; adds those defaults that depend on other
   // options or on the problem (plain defaults are filled in afterwards).
   void (*resolve_defaults)(Scenario&) = nullptr;

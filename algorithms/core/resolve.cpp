@@ -57,12 +57,7 @@ std::string names_of(bool Algorithm::*can) {
 }
 
 void check_cross(const Scenario& s, const Algorithm& algorithm) {
-  const Problem& p = s.problem;
-  if (!p.is_cross()) return;
-  const char* key = p.packed ? "problem.kv_lengths" : "problem.kv_sequence";
-  if (!algorithm.cross)
-    throw ScenarioError(
-        key, s.algorithm + " has no keys of their own; cross attention: " + names_of(&Algorithm::cross));
+  if (!s.problem.is_cross()) return;
   if (s.parallel.keys_everywhere && s.placement == "striped")
     throw ScenarioError(
         "parallel.placement",

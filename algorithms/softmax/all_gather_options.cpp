@@ -57,7 +57,7 @@ Algorithm all_gather_choices() {
   Algorithm a;
   a.placements = {"zigzag", "contiguous", "striped", "stream", "balanced", "dynamic"};
   a.dynamic_masks = true;
-  a.cross = a.keys_everywhere = true;
+  a.keys_everywhere = true;
   a.options = {
       count_option("compute_lanes", {1, 2}, "lanes that the chunks of a rank's queries alternate on"),
       word_option("backward_gather", {"again", "keep"}, "backward: gather again, or forward keeps all"),

@@ -78,7 +78,7 @@ Algorithm all_to_all_algorithm() {
   a.placements = {"zigzag", "contiguous", "striped", "stream"};
   a.linear_placements = {"zigzag", "contiguous", "stream"};
   a.dynamic_masks = true;
-  a.cross = a.keys_everywhere = true;
+  a.keys_everywhere = true;
   a.options = trade_option_infos();
   for (const OptionInfo& option : {accumulator_option(), row_dot_option()}) a.options.push_back(option);
   for (OptionInfo& option : a.options)

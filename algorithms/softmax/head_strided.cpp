@@ -90,7 +90,6 @@ Algorithm head_strided_algorithm() {
   a.summary =
       "K and V gathered a few heads at a time, reduce-scatter one step behind (ring-flash-attention llama)";
   a.placements = {"zigzag", "contiguous", "striped", "stream"};
-  a.cross = true;
   a.options = stride_options();
   a.validate = require_strides;
   a.build = run_over_whole_group<HeadStrided>;

@@ -30,7 +30,6 @@ Algorithm mesh_algorithm() {
   a.aliases = {"mesh_attention"};
   a.summary = "a grid of ranks: queries travel in its rows, keys are gathered in columns (arXiv 2512.20968)";
   a.placements = {"zigzag", "contiguous", "striped"};
-  a.cross = true;
   a.options = mesh_option_infos();
   a.resolve_defaults = resolve_mesh_defaults;
   a.validate = [](const Scenario& s) {

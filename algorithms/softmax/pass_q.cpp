@@ -52,7 +52,6 @@ Algorithm pass_q_algorithm() {
   a.aliases = {"pass-q", "burst_attention", "token_ring"};
   a.summary = "queries travel around the ring, their partial results come home (pass-Q, arXiv 2411.01783)";
   a.placements = {"zigzag", "contiguous", "striped", "hybrid"};
-  a.cross = true;
   a.options = pass_q_option_infos();
   a.validate = require_softmax;
   a.build = [](Builder& b) {

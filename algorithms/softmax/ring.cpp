@@ -49,7 +49,6 @@ Algorithm ring_algorithm() {
   a.summary = "K and V travel around the ring (Liu et al. 2023, arXiv 2310.01889; TransformerEngine P2P)";
   a.placements = {"zigzag", "contiguous", "striped", "stream", "hybrid", "balanced", "dynamic"};
   a.dynamic_masks = true;
-  a.cross = true;
   a.options = whole_ring_option_infos();
   a.resolve_defaults = resolve_whole_ring_defaults;
   a.validate = validate_plain_rings;

@@ -126,7 +126,6 @@ void resolve_ring_defaults(Scenario& scenario, const std::vector<RingTokens>& ri
 Algorithm algorithm_of_rings(void (*build)(Builder&)) {
   Algorithm a;
   a.placements = {"zigzag", "contiguous", "striped", "hybrid"};
-  a.cross = true;
   for (const OptionInfo& option : ring_option_infos())
     if (option.key != "tile_inputs" && option.key != "gradient_sum" && option.key != "parts")
       a.options.push_back(option);

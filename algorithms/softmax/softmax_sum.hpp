@@ -25,8 +25,8 @@ struct SoftmaxSumOptions {
 // Sums tiles of the scope's queries into out [rows, heads, E] and lse [rows, heads, 1].
 class SoftmaxSum {
  public:
-  // `tile_rows`: number of query rows of every tile to come, in order; the first tile covers all rows, and
-  // each of them sees a key there: the sink, where there is one, counts in that tile.
+  // `tile_rows`: number of query rows of every tile to come, in order; the first tile covers all rows: the
+  // sink, where there is one, counts in that tile.
   SoftmaxSum(const Scope&, SoftmaxSumOptions, const Box& out, const Box& lse,
              const std::vector<std::int64_t>& tile_rows, const Box& sink = {});
   // Emits one tile; q, k, v are its operands, `rows` the local rows that q holds; max_logit and mask as in

@@ -49,7 +49,7 @@ class Tree final : public SoftmaxAlgorithm {
     return row_tile(queries(first, end), s.keys[s.place()].runs, b.visible(), take);
   }
   Builder::PairMask mask(const Tile&, const Box& kv, const Box& dkv, const PairBoxes&) const;
-  // Rows of all: the own ones, which each see a key of their own member, count their sinks here.
+  // Rows of all: the own ones count their sinks here.
   struct Attended {
     Box q, bias, out, lse;
   };

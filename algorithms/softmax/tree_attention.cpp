@@ -182,7 +182,6 @@ void Tree::bring_home(const Box& out, const Box& home, const Box& lse, const For
 Algorithm algorithm_of_few_queries(void (*build)(Builder&)) {
   Algorithm a;
   a.placements = {"contiguous", "zigzag", "striped", "hybrid"};
-  a.cross = true;
   a.options = pass_q_option_infos();
   a.validate = require_softmax;
   a.build = build;

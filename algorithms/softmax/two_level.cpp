@@ -17,17 +17,22 @@ void build_two_level(Builder& b, InnerOrder order, bool one_by_one) {
   const Grid grid(b, A);
   const Team &inner = grid.inner(), &outer = grid.outer();
   const Scope whole(b);
-  const Distribution& tokens = b.shared().kept(of_members(whole.tokens, inner.positions));
+  const auto traded = [&](const Distribution& placed) -> const Distribution& {
+    return b.shared().kept(of_members(placed, inner.positions));
+  };
+  const Distribution &tokens = traded(whole.tokens), &key_tokens = traded(whole.key_tokens);
   const HeadRange heads = b.shared().split_heads(tokens)[inner.place].heads;
-  const Distribution& of_rings =
-      b.shared().made("joined by teams", whole.tokens, [&] { return joined(whole.tokens, teams); });
-  const Scope inside(b, outer, with_heads(of_rings, heads),
+  const auto of_rings = [&](const Distribution& placed) {
+    return with_heads(b.shared().made("joined by teams", placed, [&] { return joined(placed, teams); }),
+                      heads);
+  };
+  const Scope inside(b, outer, of_rings(whole.tokens), of_rings(whole.key_tokens),
                      A == 1 ? Layout::rows_first : Layout::heads_first);
   RingAttention ring(inside, ring_options(schedule));
   TradeOptions options = trade_options(schedule);
   options.one_by_one = one_by_one;
   WithQuerySum with_sum(inside, ring);
-  Trade trade(whole, inner, tokens, tokens, inside, with_sum, options);
+  Trade trade(whole, inner, tokens, key_tokens, inside, with_sum, options);
   run_whole(whole, trade);
 }
 
@@ -47,15 +52,15 @@ void resolve_two_level_defaults(Scenario& s, InnerOrder order) {
   const std::int64_t A = s.schedule.count("inner_ranks");
   std::vector<RingTokens> rings;
   for (int replica = 0; replica < static_cast<int>(s.parallel.replicas) && P % A == 0; ++replica) {
-    const Distribution tokens = joined(placed(s, replica), inner_teams(P, A, order));
-    rings.push_back({tokens, tokens});
+    const auto teams = inner_teams(P, A, order);
+    const Distribution tokens = joined(placed(s, replica), teams);
+    rings.push_back({tokens, s.problem.is_cross() ? joined(placed_keys(s, replica), teams) : tokens});
   }
   resolve_ring_defaults(s, rings);
 }
 
 void validate_two_level(const Scenario& s) {
-  require_softmax(s);
-  validate_ring_options(s.schedule);
+  validate_plain_rings(s);
   require_divided_ranks(s, "inner_ranks");
   require_divided_heads(s, s.schedule.count("inner_ranks"), "schedule.inner_ranks");
 }

@@ -87,8 +87,6 @@ std::string outcome(const Child& child, double most_s) {
 
 std::string proof_of(StepModel& steps, const ModelLayout& layout, double most_s) {
   const Model& model = steps.model();
-  for (const AttentionKind& kind : model.attention)
-    if (!foreign_form(kind).empty()) return "not in the vocabulary";
   for (std::size_t kind = 0; kind < model.attention.size(); ++kind)
     for (const auto& [document, share] : documents_of(steps.training())) {
       const std::string found = outcome(

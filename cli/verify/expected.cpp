@@ -117,8 +117,22 @@ void take_mask(const Problem& p, std::size_t sequence, reference::AttentionShape
         {r.q_begin, r.q_end, r.k_begin, r.k_end, static_cast<reference::Rectangle::Form>(r.form)});
 }
 
-// Keys that no query sees: their gradients are 0, to the bit.
-Expected without_queries(const reference::AttentionShape& shape) {
+// What `band`, rectangles and keys of their own let each query see.
+reference::AttentionShape attention_shape(const SequenceJob& job) {
+  const Problem& p = job.problem();
+  const Window band = p.band();
+  reference::AttentionShape shape{job.tokens(), p.heads, p.kv_heads, p.head_size,
+                                  p.value_size, p.scale, band.left,  band.right};
+  shape.keys = job.keys();
+  shape.first_at = p.first_query_at(job.sequence);
+  take_mask(p, job.sequence, shape);
+  return shape;
+}
+
+// A sequence without queries, or without tokens. Gradients of keys that no query sees are 0, to the bit, and
+// so is what the sequence has of those of parameters.
+Expected without_queries(const Problem& p, const reference::AttentionShape& shape) {
+  if (shape.keys == 0) return {};
   const auto zeros = [&](std::int64_t heads, std::int64_t rows, std::int64_t width) {
     return std::vector<double>(static_cast<std::size_t>(heads * rows * width), 0);
   };
@@ -130,18 +144,22 @@ Expected without_queries(const reference::AttentionShape& shape) {
   exact.max_logit.variance = exact.max_logit.terms = zeros(shape.H, 1, 1);
   exact.dk.variance = exact.dk.terms = right.dk;
   exact.dv.variance = exact.dv.terms = right.dv;
-  return by_name(std::move(right), std::move(exact));
+  if (p.sink) exact.dsink.variance = exact.dsink.terms = right.dsink = zeros(shape.H, 1, 1);
+  Expected expected = by_name(std::move(right), std::move(exact));
+  const auto also = [&](std::string_view name, std::vector<double> zero) {
+    ExpectedError error{zero, zero};
+    expected[name] = {std::move(zero), std::move(error)};
+  };
+  if (p.bias == BiasForm::keys) also("dbias", zeros(shape.G, shape.N(), 1));
+  if (p.bias == BiasForm::full) also("dbias", {});
+  if (p.bias == BiasForm::buckets) also("dbias_table", zeros(shape.H, p.buckets, 1));
+  return expected;
 }
 
 Expected expected_softmax(const SequenceJob& job) {
   const Problem& p = job.problem();
-  const Window band = p.band();
-  reference::AttentionShape shape{job.tokens(), p.heads, p.kv_heads, p.head_size,
-                                  p.value_size, p.scale, band.left,  band.right};
-  shape.keys = job.keys();
-  shape.first_at = p.first_query_at(job.sequence);
-  take_mask(p, job.sequence, shape);
-  if (shape.S == 0) return shape.keys == 0 ? Expected() : without_queries(shape);
+  const reference::AttentionShape shape = attention_shape(job);
+  if (shape.S == 0) return without_queries(p, shape);
   const auto q = job.rows("q", p.heads * p.head_size), k = job.key_rows("k", p.kv_heads * p.head_size);
   const auto v = job.key_rows("v", p.kv_heads * p.value_size),
              dout = job.rows("dout", p.heads * p.value_size);
@@ -160,26 +178,25 @@ Expected expected_softmax(const SequenceJob& job) {
 
 Expected expected_changed(const SequenceJob& job) {
   const Problem& p = job.problem();
-  const Window band = p.band();
   const bool full = p.bias == BiasForm::full, table = p.bias == BiasForm::buckets;
   reference::DynamicMaskShape shape;
-  shape.attention = {job.tokens(), p.heads, p.kv_heads, p.head_size,
-                     p.value_size, p.scale, band.left,  band.right};
-  take_mask(p, job.sequence, shape.attention);
+  shape.attention = attention_shape(job);
+  if (shape.attention.S == 0) return without_queries(p, shape.attention);
   shape.form = static_cast<reference::BiasForm>(p.bias);
   shape.bias_heads = full ? p.heads : p.kv_heads;
   shape.columns = full ? p.pair_columns() : table ? p.buckets : 1;
   shape.sinks = job.all("sink");
   shape.slopes = p.slopes;
   shape.max_distance = p.max_distance;
-  shape.both_ways = band.right != 0;
+  shape.both_ways = p.band().right != 0;
   shape.selection = {static_cast<reference::KeepRule>(p.keep), p.top_k, p.block};
   shape.softcap = p.softcap;
-  if (job.tokens() == 0) return {};
   const auto q = job.rows("q", p.heads * p.head_size), k = job.key_rows("k", p.kv_heads * p.head_size);
   const auto v = job.key_rows("v", p.kv_heads * p.value_size),
              dout = job.rows("dout", p.heads * p.value_size);
-  const auto bias = table ? job.all("bias_table") : job.rows("bias", shape.bias_heads * shape.columns);
+  const auto bias = table                      ? job.all("bias_table")
+                    : p.bias == BiasForm::keys ? job.key_rows("bias", shape.bias_heads)
+                                               : job.rows("bias", shape.bias_heads * shape.columns);
   job.stage("reference");
   reference::DynamicMaskResult right =
       reference::dynamic_mask_attention(shape, q, k, v, bias, dout, job.after_head());

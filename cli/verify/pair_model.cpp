@@ -13,7 +13,7 @@ PairModel::PairModel(const reference::DynamicMaskShape& shape, std::span<const d
     : shape_(shape),
       bias_(bias),
       dbias_(dbias),
-      slope_(static_cast<std::size_t>(shape.attention.S), 1),
+      slope_(static_cast<std::size_t>(shape.attention.N()), 1),
       slope_variance_(slope_.size(), 0) {}
 
 std::size_t PairModel::index(std::int64_t j) const {
@@ -24,7 +24,7 @@ void PairModel::begin_row(std::int64_t i, std::int64_t h, std::int64_t first) {
   i_ = i, h_ = h, first_ = 0;
   if (selects()) {
     std::vector<double> biases;
-    for (std::int64_t j = 0; j < shape_.attention.S; ++j) biases.push_back(bias(j));
+    for (std::int64_t j = 0; j < shape_.attention.N(); ++j) biases.push_back(bias(j));
     kept_ = reference::kept_keys(shape_.selection, biases);
   }
   first_ = first;

@@ -106,9 +106,10 @@ class OnlineRows {
   }
 
  private:
-  // In the sum of a row that sees a key; like a block whose only score is the sink, and whose value is 0.
+  // Like a block whose only score is the sink, and whose value is 0; also where a row sees no key, unless the
+  // result is merged into one that has its sink.
   void count_sink(std::int64_t row, std::int64_t head) {
-    if (!sink_ || sum(row) == T{0}) return;
+    if (!sink_ || (call_.write == Write::merge && sum(row) == T{0})) return;
     const T logit = sink_->load_first<T>(0, head);
     sum(row) += std::exp(logit - raise(row, std::max(maximum(row), logit)));
   }

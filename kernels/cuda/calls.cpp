@@ -12,6 +12,7 @@
 #include "kernels/cuda/calls_state.hpp"
 #include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/families/family.hpp"
+#include "kernels/families/products/products.hpp"
 #include "kernels/tiles/joined_views.hpp"
 
 namespace cplab::kernels {
@@ -221,20 +222,53 @@ std::size_t CudaCalls::add(const SinkGradient& call) {
 }
 
 namespace {
-[[noreturn]] void refuse_projection() {
-  throw std::invalid_argument(
-      "latent keys and values (kv_latent) have no kernels on GPUs; the CPU computes them (--device cpu)");
+
+// Thread blocks of a grid's third axis are two for each head.
+void require_few_heads(const View& view) {
+  if (view.heads > 32767)
+    throw std::invalid_argument("latent keys and values: GPUs have kernels for 32767 heads at most");
 }
+
 }  // namespace
 
-std::size_t CudaCalls::add(const Project&) {
-  refuse_projection();
+std::size_t CudaCalls::add(const Project& call) {
+  check_call(call);
+  require_few_heads(call.k);
+  const auto p = state_->begin<ProjectParams>();
+  state_->set(p->latent, call.latent);
+  state_->set(p->rope_key, call.rope_key);
+  state_->set(p->key_weights, call.key_weights);
+  state_->set(p->value_weights, call.value_weights);
+  state_->set(p->k, call.k);
+  state_->set(p->v, call.v);
+  return state_->push("project", [p](CudaStream stream) { launch_project(*p, stream); });
 }
-std::size_t CudaCalls::add(const ProjectBackward&) {
-  refuse_projection();
+
+std::size_t CudaCalls::add(const ProjectBackward& call) {
+  check_call(call);
+  require_few_heads(call.dk);
+  const auto p = state_->begin<ProjectBackwardParams>();
+  state_->set(p->dk, call.dk);
+  state_->set(p->dv, call.dv);
+  state_->set(p->key_weights, call.key_weights);
+  state_->set(p->value_weights, call.value_weights);
+  state_->set(p->dlatent, call.dlatent);
+  state_->set(p->drope_key, call.drope_key);
+  p->write = call.write;
+  return state_->push("project_backward", [p](CudaStream stream) { launch_project_backward(*p, stream); });
 }
-std::size_t CudaCalls::add(const WeightGradient&) {
-  refuse_projection();
+
+std::size_t CudaCalls::add(const WeightGradient& call) {
+  check_call(call);
+  require_few_heads(call.dk);
+  const auto p = state_->begin<WeightGradientParams>();
+  state_->set(p->latent, call.latent);
+  state_->set(p->dk, call.dk);
+  state_->set(p->dv, call.dv);
+  state_->set(p->dkey_weights, call.dkey_weights);
+  state_->set(p->dvalue_weights, call.dvalue_weights);
+  p->write = call.write;
+  return state_->push("weight_gradient", [p](CudaStream stream) { launch_weight_gradient(*p, stream); });
 }
 
 std::size_t CudaCalls::table_bytes() const {

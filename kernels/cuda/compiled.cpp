@@ -16,6 +16,7 @@
 #include "kernels/cuda/linear_table.hpp"
 #include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/families/masked/masked.hpp"
+#include "kernels/families/products/products.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
@@ -84,6 +85,7 @@ std::vector<NamedFunction> functions_of(const KernelBuild& build) {
   for (const NamedKernel& scan : mask_scans()) all.push_back({scan.name, scan.function});
   for (const NamedKernel& selection : key_selections()) all.push_back({selection.name, selection.function});
   for (const NamedKernel& kernel : elementwise_kernels()) all.push_back({kernel.name, kernel.function});
+  for (const NamedKernel& kernel : product_kernels()) all.push_back({kernel.name, kernel.function});
   return all;
 }
 

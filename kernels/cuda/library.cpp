@@ -11,6 +11,7 @@
 #include "kernels/families/family.hpp"
 #include "kernels/families/masked/masked.hpp"
 #include "kernels/families/parts/cuda_error.hpp"
+#include "kernels/families/products/products.hpp"
 
 namespace cplab::kernels {
 namespace cuda {
@@ -101,6 +102,9 @@ void for_each_kernel(int sm_major, Visit visit) {
     visit(std::string(selection.name) + " " + selection.part, selection.name, 0, selection.function);
   for (const NamedKernel& kernel : elementwise_kernels())
     visit(std::string(kernel.name) + " " + kernel.part, kernel.name, 0, kernel.function);
+  for (const NamedKernel& kernel : product_kernels())
+    visit(std::string(kernel.name) + " " + kernel.part, kernel.name, kernel.function.shape.tile_rows,
+          kernel.function);
 }
 
 // Errors which say that the build lacks code for the device, rather than that something is wrong with the

@@ -19,7 +19,7 @@ struct KernelEntry {
   std::string variant;               // as results name it: "attend_backward mma bf16 128", "copy"
   std::string part = {};             // of a variant with several functions: "dk, dv"; empty: its only one
   std::string_view kind;             // the operation: "attend", "linear_scan", "copy"
-  std::string_view family;           // hopper, mma, general, rows
+  std::string_view family;           // hopper, mma, general, rows, products
   DType dtype = DType::fp32;         // of the operands; of general and rows: in which sums run
   int key_size = 0, value_size = 0;  // D, E; 0: any
   Claim claim = Claim::all;          // on which architectures it runs
@@ -68,10 +68,11 @@ inline std::vector<std::string_view> features_of_mma() {
 std::vector<KernelEntry> linear_entries(const KernelBuild& build);
 std::vector<KernelEntry> masked_entries(const KernelBuild& build);
 std::vector<KernelEntry> rowwise_entries();
+std::vector<KernelEntry> product_entries();
 
 // Of attend_variants(), attend_backward_variants(), linear_variants(), masked_variants(),
 // masked_backward_variants() of the build, in that order, then scans of keep masks and selections of keys,
-// then row-wise ones. The span stays valid.
+// then row-wise ones and products for latents. The span stays valid.
 std::span<const KernelEntry> kernel_entries(const KernelBuild& build);
 
 // Whether all parts of a variant claim that architecture. Of one that `architectures` has not, and of a

@@ -50,6 +50,7 @@ std::vector<KernelEntry> entries_of(const KernelBuild& build) {
   add(linear_entries(build));
   add(masked_entries(build));
   add(rowwise_entries());
+  add(product_entries());
   return all;
 }
 

@@ -160,7 +160,6 @@ Scenario try_draw(Random& random) {
   s.algorithm = softmax[static_cast<std::size_t>(draw(random, 0, std::ssize(softmax) - 1))];
   s.parallel.ranks = std::int64_t{1} << draw(random, 0, 2);
   draw_lengths(random, p);
-  if (p.is_cross() && !find_algorithm(s.algorithm)->cross) s.algorithm = "all_gather";
   draw_mask(random, p);
   const auto& placements = find_algorithm(s.algorithm)->placements;
   s.placement = placements[static_cast<std::size_t>(draw(random, 0, std::ssize(placements) - 1))];

@@ -90,7 +90,6 @@ const std::vector<Bad>& bad_lines() {
        "problem.mask_rectangles", "group [0, 4]"},
       {8, "mask = \"full\"\nq_ranges = [[0, 8]]", 9, "problem.q_ranges", "mask_rectangles"},
       {8, "mask = \"causal\"\nkv_sequence = 9", 1, "problem.align", "\"bottom_right\""},
-      {8, "mask = \"full\"\nkv_sequence = 9\nsink = \"head\"", 10, "problem.sink", "keys of their own"},
       {8, "mask = \"full\"\nkv_lengths = [9]", 9, "problem.kv_lengths", "kv_sequence"},
       {8, "mask = \"full\"\nalign = \"top_left\"", 9, "problem.align", "needs kv_sequence"},
       {10, "ranks = 2\nkv_placement = \"replicated\"", 11, "parallel.kv_placement", "keys of their own"},

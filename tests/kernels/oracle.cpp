@@ -140,9 +140,9 @@ Expected expected_of(const Problem& problem, const std::vector<double>& given_de
         most = std::max(most, score);
       }
       double& lse = result.lse[place_of(i, H, h, 1, 0)];
-      lse = -infinity;
-      if (keys.empty()) continue;
       const double sink = problem.sinks.empty() ? -infinity : problem.sinks[static_cast<std::size_t>(h)];
+      lse = sink;
+      if (keys.empty()) continue;
       const double highest = std::max(*std::max_element(p.begin(), p.end()), sink);
       double sum = std::exp(sink - highest);
       for (const double score : p) sum += std::exp(score - highest);

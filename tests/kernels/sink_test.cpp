@@ -65,12 +65,16 @@ TEST_CASE("sink: far above all scores it takes everything, without overflow") {
   CHECK(row.out[1] == doctest::Approx(2.5 * 4 * std::exp(-500.0)));
 }
 
-TEST_CASE("sink: a row without a key has none") {
-  Row row(4, {3, 3});
+TEST_CASE("sink: of a row without a key it is all there is, but for merge") {
+  Row row(4, {3, -infinity});
   row.segments.clear();
   cpu_tiles().attend(row.call());
   CHECK(row.out == std::vector<double>{0, 0});
-  CHECK(row.lse == std::vector<double>{-infinity, -infinity});
+  CHECK(row.lse == std::vector<double>{3, -infinity});
+  row.out = {5, 6}, row.lse = {1, -infinity};
+  cpu_tiles().attend(row.call(Write::merge));
+  CHECK(row.out == std::vector<double>{5, 6});
+  CHECK(row.lse == std::vector<double>{1, -infinity});
 }
 
 TEST_CASE("sink: counted in one of two tiles, whichever, the merge has it once") {

@@ -142,10 +142,9 @@ Dimension keys_dimension(const Algorithm& algorithm) {
     if (s.problem.rectangles.empty()) return;
     s.problem.causal = false, s.problem.only_rectangles = true, s.problem.window = {};
   });
-  if (algorithm.cross) {
-    add("more", [](Scenario& s) { take_keys(s, 5, Diagonal::bottom_right, false); });
-    add("fewer", [](Scenario& s) { take_keys(s, 0, Diagonal::top_left, false); });
-  }
+  add("more", [](Scenario& s) { take_keys(s, 5, Diagonal::bottom_right, false); });
+  add("fewer", [](Scenario& s) { take_keys(s, 0, Diagonal::top_left, false); });
+  add("fewer, last on last", [](Scenario& s) { take_keys(s, 0, Diagonal::bottom_right, false); });
   if (algorithm.keys_everywhere)
     add("everywhere", [](Scenario& s) { take_keys(s, 0, Diagonal::bottom_right, true); });
   return d;

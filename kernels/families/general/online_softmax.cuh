@@ -71,15 +71,15 @@ __device__ inline void write_row(const AttendParams& params, std::int32_t row, s
   const bool empty = sum == T(0);
   const bool merge = params.write == Write::merge;
   if (merge && empty) return;
-  T rescale = 1;                           // of out
-  if (params.sink != nullptr && !empty) {  // one more score, whose value is 0
+  T rescale = 1;                 // of out
+  if (params.sink != nullptr) {  // one more score, whose value is 0
     const T sink = static_cast<const T*>(params.sink)[head * params.sink_stride];
-    const T highest = sink > maximum ? sink : maximum;
-    rescale = exp(maximum - highest);
-    sum = sum * rescale + exp(sink - highest);
+    const T highest = sink > maximum ? sink : maximum, shift = finite_shift(highest);
+    rescale = exp(maximum - shift);
+    sum = sum * rescale + exp(sink - shift);
     maximum = highest;
   }
-  T lse = empty ? minus_infinity<T>() : finite_shift(maximum) + log(sum);
+  T lse = sum == T(0) ? minus_infinity<T>() : finite_shift(maximum) + log(sum);
   const T held = merge ? load_first<T>(params.lse, row, head) : minus_infinity<T>();
   T held_weight = 0;
   T part_weight = 1;

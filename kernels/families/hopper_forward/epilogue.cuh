@@ -27,7 +27,7 @@ __device__ __forceinline__ RowUpdate finish_row(const AttendParams& call, const 
   RowUpdate update;
   update.write = lane % 4 < 2 && row < tile_end && !(merge && empty);
   if (!update.write) return update;
-  FinishedSum finished = {0, -infinity()};
+  FinishedSum finished = sum_without_keys(call, head);
   if (!empty) finished = finish_sum(call, head, sum, scaled_maximum(maximum, scale_log2));
   update.factor = finished.factor;
   float lse = finished.lse;

@@ -40,6 +40,12 @@ __device__ __forceinline__ FinishedSum finish_sum(const AttendParams& call, int 
   return {__fdividef(1, sum), fmaf(shift, ln_2, logf(sum))};
 }
 
+// The same of a row that sees no key: its sink is all there is. Nobody asks for it where results are merged.
+__device__ __forceinline__ FinishedSum sum_without_keys(const AttendParams& call, int head) {
+  if (call.sink == nullptr) return {0, -infinity()};
+  return {0, static_cast<const float*>(call.sink)[head * call.sink_stride]};
+}
+
 // Of two lse above -inf, or NaN: max + log1p(exp(min - max)).
 __device__ __forceinline__ float merged_lse(float a, float b) {
   const float high = a < b ? b : a;

@@ -59,7 +59,7 @@ __device__ __forceinline__ void finish_rows(const AttendParams& params, const So
       const bool empty = sum == 0;
       RowUpdate& update = updates[m][half];
       update.write = row < tile_end && !(merge && empty);
-      FinishedSum finished = {0, -infinity()};
+      FinishedSum finished = sum_without_keys(params, head);
       if (!empty)
         finished =
             finish_sum(params, head, sum, scaled_maximum(softmax[m * threads].maximum[half], scale_log2));
