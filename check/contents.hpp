@@ -147,6 +147,11 @@ class Contents final : public Interpreter {
     return holds == Holds::dk || holds == Holds::dv || holds == Holds::dlatent || holds == Holds::drope_key ||
            (holds == Holds::dbias && model_.plan->scenario.problem.bias == BiasForm::keys);
   }
+  // A sum over tokens that every rank holds whole.
+  static bool of_tokens(Holds holds) {
+    return holds == Holds::dsink || holds == Holds::dconv_q || holds == Holds::dconv_k ||
+           holds == Holds::dconv_v;
+  }
   // A sum over pairs that every rank holds whole.
   static bool of_pairs(Holds holds) {
     return holds == Holds::dtable || holds == Holds::dkey_weights || holds == Holds::dvalue_weights;

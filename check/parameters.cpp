@@ -227,7 +227,7 @@ void Contents::check_whole_output(std::uint32_t r, std::string_view wanted, Hold
     } else if (!blank && (v.head_shift != 0 || v.width_shift != 0)) {
       wrong(FindingKind::coverage, "holds those of other heads or columns");
     } else if (const std::string text =
-                   holds == Holds::dsink
+                   of_tokens(holds)
                        ? wrong_queries(rank.plan->replica, blank ? 0 : v.set)
                        : wrong_pairs(rank.plan->replica, blank ? 0 : v.set,
                                      holds == Holds::dkey_weights || holds == Holds::dvalue_weights

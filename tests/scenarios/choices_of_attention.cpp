@@ -40,6 +40,15 @@ Dimension transition_dimension(const Algorithm& algorithm) {
   return d;
 }
 
+Dimension convolution_dimension() {
+  Dimension d{"convolution", {}};
+  for (const std::int64_t W : {0, 2, 4})
+    d.values.push_back({std::to_string(W), [W](Scenario& s) {
+                          if (s.problem.attention == Attention::linear) s.problem.convolution = W;
+                        }});
+  return d;
+}
+
 Dimension pair_mask_dimension(const Algorithm& algorithm) {
   Dimension d{"pair mask", {{"none", [](Scenario&) {}}}};
   if (attention_of(std::string(algorithm.name)) == Attention::linear) return d;
