@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/core/resolve.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 #include "tests/scenarios/choices.hpp"
 
