@@ -38,9 +38,8 @@ void RingAttention::exchange() {
 // ---- The forward.
 
 void RingAttention::begin_forward(const Forward& f) {
-  if (work.empty()) work = forward_tiles();
+  if (of_queries->rings == 0) sum_with(of_queries);
   RingSums& sums_of_all = *of_queries;
-  if (sums_of_all.rings == 0) sum_with(of_queries);
   if (sums_of_all.begun++ == 0)
     sums_of_all.sum.emplace(s, o.sum, f.out, f.lse, sums_of_all.tile_rows, f.sink);
   there.one_chain() ? place_forward(f.kv) : place_forward_of_tree(f.kv);
@@ -194,10 +193,12 @@ void RingAttention::begin_backward(const Backward& g) {
 // place of its own, else a slot like theirs.
 void RingAttention::place_sums(const Backward& g) {
   const std::int64_t most = most_in_sums(false);
-  const bool apart = back.one_chain() && 2 * most < s.key_rows;
-  if (back.visits() > 1) sums = gradients("dkv_slots", 2, back.one_chain() && !apart ? s.key_rows : most);
+  const bool apart = back.one_chain() && 2 * most < own_rows();
+  if (back.visits() > 1)
+    sums = gradients("dkv_slots", apart ? std::min(2, back.visits() - 1) : 2,
+                     back.one_chain() && !apart ? std::max(most, own_rows()) : most);
   home = home_of(g);
-  if (apart && back.visits() > 1) own_sum = gradients("dkv_sum", 1, s.key_rows);
+  if (apart && back.visits() > 1) own_sum = holding(gradients("dkv_sum", 1, own_rows()), in_sum(0));
   if (back.one_chain()) return;
   own_sum = o.gradient_wire == Role::nominal ? g.dkv : gradients("dkv_sum", 1, s.key_rows);
   ends = gradients("dkv_ends", 1, most_in_sums(true));

@@ -102,6 +102,7 @@ class RingAttention final : public SoftmaxAlgorithm {
     return !o.copy_tiles && (o.travel == Travel::needed || there.arrived(0).count() < s.key_rows);
   }
   Box holding(const Box& slot, const Rows& rows) const { return packs() ? slot.holding(rows) : slot; }
+  std::int64_t own_rows() const { return packs() ? there.arrived(0).count() : s.key_rows; }
   // The most rows that a visit behind the first has, of some lane or of both.
   std::int64_t most_rows(const Rotation&, int lane = -1) const;
   // The rows of owner(visit) that are in its sum then.

@@ -57,4 +57,12 @@ void ConvolvedInputs::go_back(Expected& expected) const {
   }
 }
 
+void ConvolvedInputs::without_tokens(const Problem& p, Expected& expected) {
+  for (std::size_t n = 0; n < names.size(); ++n) {
+    const std::vector<double> zeros(
+        static_cast<std::size_t>(p.heads * (n < 2 ? p.head_size : p.value_size) * p.convolution));
+    expected[names[n].of_factors] = {zeros, {zeros, zeros}};
+  }
+}
+
 }  // namespace cplab

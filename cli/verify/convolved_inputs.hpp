@@ -26,6 +26,8 @@ class ConvolvedInputs {
   const MadeRows& errors() const { return errors_; }
   // Gradients of Q, K and V become those of the rows, and those of the factors join them.
   void go_back(Expected&) const;
+  // What a sequence without tokens adds to the factors' gradients.
+  static void without_tokens(const Problem&, Expected&);
 
  private:
   DType dtype_;

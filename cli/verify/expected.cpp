@@ -213,7 +213,9 @@ Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>
     none.query_states = none.key_states;
     LinearErrors exact;
     exact.key_states = exact.query_states = {none.key_states, none.key_states};
-    return by_name(std::move(none), std::move(exact));
+    Expected expected = by_name(std::move(none), std::move(exact));
+    if (p.convolves() && p.has_backward()) ConvolvedInputs::without_tokens(p, expected);
+    return expected;
   }
   reference::LinearInputs in{job.rows("q", of_keys), job.rows("k", of_keys), job.rows("v", of_values)};
   in.dout = job.rows("dout", of_values);

@@ -23,7 +23,7 @@ namespace {
 Scenario convolved(const std::string& algorithm, int P, std::int64_t W = 4,
                    const std::function<void(Scenario&)>& change = {}) {
   Scenario s = testing::any_scenario(P, algorithm);
-  s.schedule = {};
+  s.schedule = {}, s.placement = {};
   testing::take_attention(s.problem, Attention::linear);
   s.problem.convolution = W;
   if (change) change(s);
@@ -186,7 +186,7 @@ TEST_CASE("convolutions: a convolution left out, or of other factors, is a findi
                           [](RankPlan& rank, std::size_t i) {
                             rank.operations[i].head_begin += 1, rank.operations[i].head_end += 1;
                           }),
-                  "of other heads");
+                  "names heads that the problem does not have");
 }
 
 TEST_CASE("convolutions: factors' gradients lack what a rank leaves out, and count nothing twice") {

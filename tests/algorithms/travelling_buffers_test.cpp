@@ -65,7 +65,7 @@ TEST_CASE("a ring with a window has slots of a window's rows") {
     CHECK(rows_of(rank, "kv_slots_backward") == W);
     CHECK(rows_of(rank, "dkv_tile") == W);
     CHECK(rows_of(rank, "dkv_sum") == n);
-    CHECK(rows_of(rank, "dkv_slots") == 2 * W);
+    CHECK(rows_of(rank, "dkv_slots") == W);
     CHECK(rows_of(rank, "dkv_home") == (std::string(wire) == "fp32" ? W : -1));
   }
 }
