@@ -57,22 +57,12 @@ void Contents::hold_inputs(std::uint32_t r) {
       return buffer.role == role && buffer.slots == 1 && buffer.rows == n && buffer.heads == heads &&
              buffer.width == width;
     };
-    const auto is_parameter = [&](std::int64_t width, Role role = Role::wide) {
-      return buffer.role == role && buffer.slots == 1 && buffer.rows == 1 && buffer.heads == p.heads &&
-             buffer.width == width;
-    };
     const bool raw = p.convolves();
     if (buffer.name == "q" && is(p.heads, p.head_size)) {
       hold(raw ? Holds::raw_q : Holds::q, 0, p.head_size);
     } else if (p.has_latent() && buffer.name == "latent" && is(1, p.kv_latent + p.rope_size)) {
       hold(Holds::latent, 0, p.kv_latent);
       hold(Holds::rope_key, p.kv_latent, p.rope_size);
-    } else if (p.has_latent() && buffer.name == "key_weights" &&
-               is_parameter(p.kv_latent * p.projected_size(), Role::nominal)) {
-      hold_parameter(r, b, Holds::key_weights);
-    } else if (p.has_latent() && buffer.name == "value_weights" &&
-               is_parameter(p.kv_latent * p.value_size, Role::nominal)) {
-      hold_parameter(r, b, Holds::value_weights);
     } else if (!p.has_latent() && buffer.name == "kv" &&
                is(p.kv_heads, p.head_size + p.value_size + p.key_columns())) {
       hold(raw ? Holds::raw_k : Holds::k, 0, p.head_size);
@@ -84,13 +74,6 @@ void Contents::hold_inputs(std::uint32_t r) {
     } else if (buffer.name == "keep" && p.bias == BiasForm::full && p.keep != Keep::none &&
                is(p.heads, p.pair_columns())) {
       hold(Holds::keep, 0, p.pair_columns());
-    } else if (p.sink && buffer.name == "sink" && is_parameter(1)) {
-      hold_parameter(r, b, Holds::sink);
-    } else if (p.bias == BiasForm::buckets && buffer.name == "bias_table" && is_parameter(p.buckets)) {
-      hold_parameter(r, b, Holds::bias_table);
-    } else if (const Convolved* c = convolved_by(buffer.name);
-               raw && c && is_parameter(c->width(p) * p.convolution, Role::nominal)) {
-      hold_parameter(r, b, c->filter);
     } else if (buffer.name == "dout" && is(p.heads, p.value_size)) {
       hold(Holds::dout, 0, p.value_size);
     } else if (buffer.name == "log_decay" && p.transition != Transition::decay &&
@@ -98,7 +81,7 @@ void Contents::hold_inputs(std::uint32_t r) {
       hold(Holds::log_decay, 0, p.gate_columns());
     } else if (buffer.name == "beta" && p.transition == Transition::matrix && is(p.heads, 1, Role::wide)) {
       hold(Holds::beta, 0, 1);
-    } else {
+    } else if (!hold_parameter(r, b)) {
       findings_.add(FindingKind::coverage, rank.plan, none, b,
                     "input " + buffer.name + " is none that this problem has, or not of its shape and dtype");
     }

@@ -109,7 +109,7 @@ class Contents final : public Interpreter {
   const std::string& wrong_pairs(int replica, std::uint32_t pairs, Axis = Axis::queries);
 
   // check/parameters.cpp: what ranks hold whole, sinks and tables, and its gradients.
-  void hold_parameter(std::uint32_t rank, std::uint32_t buffer, Holds);
+  bool hold_parameter(std::uint32_t rank, std::uint32_t buffer);
   const Box* optional_box(Site, const Operation&, Operand) const;  // null: the operation has none
   bool count_sink(Site, const Operation&, Heads, Runs& tile);
   bool counts_sink(std::uint32_t set) const;

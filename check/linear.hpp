@@ -49,13 +49,6 @@ inline constexpr std::array<Convolved, 3> convolved{
     {{"conv_q", "dconv_q", Holds::raw_q, Holds::q, Holds::conv_q, Holds::dq, Holds::draw_q, Holds::dconv_q},
      {"conv_k", "dconv_k", Holds::raw_k, Holds::k, Holds::conv_k, Holds::dk, Holds::draw_k, Holds::dconv_k},
      {"conv_v", "dconv_v", Holds::raw_v, Holds::v, Holds::conv_v, Holds::dv, Holds::draw_v, Holds::dconv_v}}};
-// By the name of the factors' buffer; null: there is none.
-inline const Convolved* convolved_by(std::string_view filter_name) {
-  for (const Convolved& c : convolved)
-    if (c.filter_name == filter_name) return &c;
-  return nullptr;
-}
-
 // carry, dcarry, state_last, dstate_first: check/outputs.cpp. And the gradients of transitions.
 bool is_linear_output(const Problem&, std::string_view name);
 

@@ -328,44 +328,14 @@ SettingTables read_tables(const JsonNode& list) {
 }  // namespace
 
 const std::vector<std::string>& problem_keys() {
-  static const std::vector<std::string> keys{"attention",
-                                             "batch",
-                                             "sequence",
-                                             "lengths",
-                                             "padded_lengths",
-                                             "heads",
-                                             "kv_heads",
-                                             "head_size",
-                                             "value_size",
-                                             "dtype",
-                                             "format",
-                                             "mask",
-                                             "window",
-                                             "scale",
-                                             "max_logit",
-                                             "transition",
-                                             "gate",
-                                             "slopes",
-                                             "bias",
-                                             "keep",
-                                             "top_k",
-                                             "block",
-                                             "softcap",
-                                             "direction",
-                                             "sink",
-                                             "buckets",
-                                             "max_distance",
-                                             "kv_sequence",
-                                             "kv_lengths",
-                                             "kv_padded_lengths",
-                                             "align",
-                                             "kv_latent",
-                                             "rope_size",
-                                             "chunk",
-                                             "prefix",
-                                             "groups",
-                                             "mask_rectangles",
-                                             "convolution"};
+  static const std::vector<std::string> keys{
+      "attention",   "batch",          "sequence",     "lengths",     "padded_lengths", "heads",
+      "kv_heads",    "head_size",      "value_size",   "dtype",       "format",         "mask",
+      "window",      "scale",          "max_logit",    "transition",  "gate",           "slopes",
+      "bias",        "keep",           "top_k",        "block",       "softcap",        "direction",
+      "sink",        "buckets",        "max_distance", "kv_sequence", "kv_lengths",     "kv_padded_lengths",
+      "align",       "kv_latent",      "rope_size",    "chunk",       "prefix",         "groups",
+      "convolution", "mask_rectangles"};
   return keys;
 }
 
