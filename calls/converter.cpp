@@ -308,7 +308,9 @@ std::vector<PlacedCall> CallConverter::calls(const Operation& op) const {
     case OpKind::state:
     case OpKind::scan:
     case OpKind::combine:
-    case OpKind::inter: return {linear(op)};
+    case OpKind::inter:
+    case OpKind::convolve:
+    case OpKind::filter_gradient: return {linear(op)};
     case OpKind::exchange:
     case OpKind::all_gather:
     case OpKind::reduce_scatter:

@@ -73,6 +73,7 @@ class CallConverter {
   PlacedCall scan(const Operation&) const;
   PlacedCall combine(const Operation&) const;
   PlacedCall inter(const Operation&) const;
+  PlacedCall convolution(const Operation&) const;
   kernels::Chunks chunks(const Operation&) const;
   std::span<const double> slopes(const Operation&) const;  // of its heads
   kernels::Write write_of(const Operation&, Operand) const;

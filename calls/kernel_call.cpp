@@ -44,6 +44,12 @@ std::vector<kernels::View*> views_of(KernelCall& call) {
       return present({}, {&c.q, &c.k, &c.v, &c.dout, &c.state, &c.carry, &c.dstate, &c.dcarry, &c.out, &c.dq,
                           &c.dk, &c.dv});
     }
+    Views operator()(kernels::Convolve& c) const {
+      return present({&c.from, &c.filter}, {&c.halo}, {&c.into});
+    }
+    Views operator()(kernels::FilterGradient& c) const {
+      return present({&c.from, &c.dout}, {&c.halo}, {&c.dfilter});
+    }
     Views operator()(kernels::MaskedAttend& c) const {
       kernels::Attend& t = c.tile;
       return present({&t.q, &t.k, &t.v, &t.out, &t.lse},

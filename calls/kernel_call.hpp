@@ -15,8 +15,9 @@ using KernelCall =
     std::variant<kernels::Attend, kernels::AttendBackward, kernels::Merge, kernels::MergeLse,
                  kernels::Rescale, kernels::Rowwise, kernels::LinearLocal, kernels::LinearLocalBackward,
                  kernels::LinearState, kernels::LinearScan, kernels::LinearCombine, kernels::LinearInter,
-                 kernels::MaskedAttend, kernels::MaskedAttendBackward, kernels::SinkGradient,
-                 kernels::Project, kernels::ProjectBackward, kernels::WeightGradient>;
+                 kernels::Convolve, kernels::FilterGradient, kernels::MaskedAttend,
+                 kernels::MaskedAttendBackward, kernels::SinkGradient, kernels::Project,
+                 kernels::ProjectBackward, kernels::WeightGradient>;
 
 // The views of a call in the order of its members, as kernels.hpp, linear.hpp and masked.hpp declare them; of
 // a row-wise one those that its kind has, and of those that may be absent the ones that are there.

@@ -140,6 +140,21 @@ PlacedCall CallConverter::inter(const Operation& op) const {
   return place(op, call, operands.list());
 }
 
+PlacedCall CallConverter::convolution(const Operation& op) const {
+  Operands operands(plan_, op);
+  if (op.kind == OpKind::convolve) {
+    kernels::Convolve call;
+    call.chunks.list = chunks(op).list;
+    call.reverse = op.reverse;
+    operands.all({from, filter}).any({{halo, &call.halo}}).all({into});
+    return place(op, call, operands.list());
+  }
+  kernels::FilterGradient call;
+  call.chunks.list = chunks(op).list;
+  operands.all({from, dout}).any({{halo, &call.halo}}).all({dfilter});
+  return place(op, call, operands.list());
+}
+
 PlacedCall CallConverter::linear(const Operation& op) const {
   switch (op.kind) {
     case OpKind::local: return local(op);
@@ -147,6 +162,8 @@ PlacedCall CallConverter::linear(const Operation& op) const {
     case OpKind::state: return state(op);
     case OpKind::scan: return scan(op);
     case OpKind::combine: return combine(op);
+    case OpKind::convolve:
+    case OpKind::filter_gradient: return convolution(op);
     default: return inter(op);
   }
 }

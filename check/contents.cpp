@@ -57,25 +57,16 @@ void Contents::hold_inputs(std::uint32_t r) {
       return buffer.role == role && buffer.slots == 1 && buffer.rows == n && buffer.heads == heads &&
              buffer.width == width;
     };
-    const auto is_parameter = [&](std::int64_t width, Role role = Role::wide) {
-      return buffer.role == role && buffer.slots == 1 && buffer.rows == 1 && buffer.heads == p.heads &&
-             buffer.width == width;
-    };
+    const bool raw = p.convolves();
     if (buffer.name == "q" && is(p.heads, p.head_size)) {
-      hold(Holds::q, 0, p.head_size);
+      hold(raw ? Holds::raw_q : Holds::q, 0, p.head_size);
     } else if (p.has_latent() && buffer.name == "latent" && is(1, p.kv_latent + p.rope_size)) {
       hold(Holds::latent, 0, p.kv_latent);
       hold(Holds::rope_key, p.kv_latent, p.rope_size);
-    } else if (p.has_latent() && buffer.name == "key_weights" &&
-               is_parameter(p.kv_latent * p.projected_size(), Role::nominal)) {
-      hold_parameter(r, b, Holds::key_weights);
-    } else if (p.has_latent() && buffer.name == "value_weights" &&
-               is_parameter(p.kv_latent * p.value_size, Role::nominal)) {
-      hold_parameter(r, b, Holds::value_weights);
     } else if (!p.has_latent() && buffer.name == "kv" &&
                is(p.kv_heads, p.head_size + p.value_size + p.key_columns())) {
-      hold(Holds::k, 0, p.head_size);
-      hold(Holds::v, p.head_size, p.value_size);
+      hold(raw ? Holds::raw_k : Holds::k, 0, p.head_size);
+      hold(raw ? Holds::raw_v : Holds::v, p.head_size, p.value_size);
       if (p.key_columns() > 0) hold(Holds::bias, p.head_size + p.value_size, 1);
       if (p.key_columns() > 1) hold(Holds::keep, p.head_size + p.value_size + 1, 1);
     } else if (buffer.name == "bias" && p.bias == BiasForm::full && is(p.heads, p.pair_columns())) {
@@ -83,10 +74,6 @@ void Contents::hold_inputs(std::uint32_t r) {
     } else if (buffer.name == "keep" && p.bias == BiasForm::full && p.keep != Keep::none &&
                is(p.heads, p.pair_columns())) {
       hold(Holds::keep, 0, p.pair_columns());
-    } else if (p.sink && buffer.name == "sink" && is_parameter(1)) {
-      hold_parameter(r, b, Holds::sink);
-    } else if (p.bias == BiasForm::buckets && buffer.name == "bias_table" && is_parameter(p.buckets)) {
-      hold_parameter(r, b, Holds::bias_table);
     } else if (buffer.name == "dout" && is(p.heads, p.value_size)) {
       hold(Holds::dout, 0, p.value_size);
     } else if (buffer.name == "log_decay" && p.transition != Transition::decay &&
@@ -94,7 +81,7 @@ void Contents::hold_inputs(std::uint32_t r) {
       hold(Holds::log_decay, 0, p.gate_columns());
     } else if (buffer.name == "beta" && p.transition == Transition::matrix && is(p.heads, 1, Role::wide)) {
       hold(Holds::beta, 0, 1);
-    } else {
+    } else if (!hold_parameter(r, b)) {
       findings_.add(FindingKind::coverage, rank.plan, none, b,
                     "input " + buffer.name + " is none that this problem has, or not of its shape and dtype");
     }
@@ -341,7 +328,7 @@ Value Contents::join(Site s, const Box& into, const Run& a, const Run& b, std::i
   if (x.holds == y.holds && (x.holds == Holds::state || x.holds == Holds::dstate))
     return join_states(s, into, a, b);
   const bool summable = x.holds == Holds::out || x.holds == Holds::dq || x.holds == Holds::dbias ||
-                        x.holds == Holds::dsink || of_pairs(x.holds) || of_keys(x.holds);
+                        of_tokens(x.holds) || of_pairs(x.holds) || of_keys(x.holds);
   if (x.holds != y.holds || !summable)
     return wrong("adds " + std::string(name(x.holds)) + " to " + std::string(name(y.holds)));
   if (!a.same_rows(b) || x.head_shift != y.head_shift || x.width_shift != y.width_shift)
@@ -353,7 +340,7 @@ Value Contents::join(Site s, const Box& into, const Run& a, const Run& b, std::i
   const auto set = by_key              ? head_sets_.join(x.set, y.set)
                    : of_pairs(x.holds) ? pairs_.join(x.set, y.set)
                                        : sets_.join(x.set, y.set);
-  if (!set && (x.holds == Holds::dsink || of_pairs(x.holds)))
+  if (!set && (of_tokens(x.holds) || of_pairs(x.holds)))
     return wrong("adds contributions to " + std::string(name(x.holds)) + " that are there already");
   if (!set)
     return wrong("adds contributions to " + std::string(name(x.holds)) + " that cover a pair twice, for " +
@@ -413,7 +400,9 @@ void Contents::run(std::uint32_t r, std::uint32_t i) {
     case OpKind::state:
     case OpKind::scan:
     case OpKind::combine:
-    case OpKind::inter: return LinearStep(*this, r, i).run();
+    case OpKind::inter:
+    case OpKind::convolve:
+    case OpKind::filter_gradient: return LinearStep(*this, r, i).run();
     case OpKind::exchange:
     case OpKind::all_gather:
     case OpKind::reduce_scatter:

@@ -109,7 +109,7 @@ class Contents final : public Interpreter {
   const std::string& wrong_pairs(int replica, std::uint32_t pairs, Axis = Axis::queries);
 
   // check/parameters.cpp: what ranks hold whole, sinks and tables, and its gradients.
-  void hold_parameter(std::uint32_t rank, std::uint32_t buffer, Holds);
+  bool hold_parameter(std::uint32_t rank, std::uint32_t buffer);
   const Box* optional_box(Site, const Operation&, Operand) const;  // null: the operation has none
   bool count_sink(Site, const Operation&, Heads, Runs& tile);
   bool counts_sink(std::uint32_t set) const;
@@ -146,6 +146,11 @@ class Contents final : public Interpreter {
   bool of_keys(Holds holds) const {
     return holds == Holds::dk || holds == Holds::dv || holds == Holds::dlatent || holds == Holds::drope_key ||
            (holds == Holds::dbias && model_.plan->scenario.problem.bias == BiasForm::keys);
+  }
+  // A sum over tokens that every rank holds whole.
+  static bool of_tokens(Holds holds) {
+    return holds == Holds::dsink || holds == Holds::dconv_q || holds == Holds::dconv_k ||
+           holds == Holds::dconv_v;
   }
   // A sum over pairs that every rank holds whole.
   static bool of_pairs(Holds holds) {

@@ -65,12 +65,17 @@ void LinearStep::run() {
   if (std::ranges::all_of(written_, [](const Written& w) { return w.box->empty(); })) return;
   for (const Contents::Heads& h : contents_.cut_heads(site_.rank, all, heads)) {
     heads_ = h;
-    for (Held& held : held_) contents_.read(site_.rank, *held.box, heads_, held.runs);
+    for (Held& held : held_) {
+      held.runs.clear();
+      if (!held.box->empty()) contents_.read(site_.rank, *held.box, heads_, held.runs);
+    }
     for (Written& written : written_) written.runs.clear();
     switch (op_.kind) {
       case OpKind::state: own_states(); break;
       case OpKind::scan: scan(); break;
       case OpKind::combine: combine(); break;
+      case OpKind::convolve: convolve(); break;
+      case OpKind::filter_gradient: filter_gradient(); break;
       default: local(); break;
     }
   }
@@ -264,6 +269,7 @@ double LinearStep::flops() const {
   };
   const auto D = static_cast<double>(problem_.head_size), E = static_cast<double>(problem_.value_size);
   const double heads = op_.head_end - op_.head_begin, product = 2 * D * E;
+  if (is_convolution(op_.kind)) return 2 * taps() * contents_.box_of(site_, Operand::from).width() * heads;
   if (op_.kind == OpKind::scan) return 2 * elements(op_.reverse ? Operand::dstate : Operand::state);
   if (op_.kind == OpKind::combine)
     return 2 * elements(Operand::into) *

@@ -7,6 +7,7 @@
 // tokens to the set of every row of the chunk.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,6 +38,17 @@ struct HeldState {
 // being `head`.
 HeldState held_state(const Runs&, std::int64_t first, std::int64_t rows, std::int32_t head);
 
+// Q, K and V before and behind a convolution, with the names of its factors and of their gradients.
+struct Convolved {
+  std::string_view filter_name, gradient_name;
+  Holds raw, made, filter;
+  Holds gradient, raw_gradient, dfilter;  // of what is made, of what is raw, of the filter
+  std::int64_t width(const Problem& p) const { return made == Holds::v ? p.value_size : p.head_size; }
+};
+inline constexpr std::array<Convolved, 3> convolved{
+    {{"conv_q", "dconv_q", Holds::raw_q, Holds::q, Holds::conv_q, Holds::dq, Holds::draw_q, Holds::dconv_q},
+     {"conv_k", "dconv_k", Holds::raw_k, Holds::k, Holds::conv_k, Holds::dk, Holds::draw_k, Holds::dconv_k},
+     {"conv_v", "dconv_v", Holds::raw_v, Holds::v, Holds::conv_v, Holds::dv, Holds::draw_v, Holds::dconv_v}}};
 // carry, dcarry, state_last, dstate_first: check/outputs.cpp. And the gradients of transitions.
 bool is_linear_output(const Problem&, std::string_view name);
 
@@ -108,6 +120,14 @@ class LinearStep {
   void write_rows_of(const Chunk&, const std::optional<Interval>&, const MaybeState& left,
                      const MaybeState& right);
   void write_final(Written&, const Chunk&, const std::optional<Interval>&, const MaybeState& entered);
+
+  // check/convolutions.cpp
+  double taps() const;
+  const Convolved* of_filter() const;
+  std::optional<Interval> rows_of(const Held&, Holds wanted, const Chunk&) const;
+  std::optional<Interval> convolved_tokens(const Held& rows, Holds wanted, const Chunk&, bool behind) const;
+  void convolve();
+  void filter_gradient();
 
   // check/linear_states.cpp: operations that write states.
   void own_states();

@@ -15,6 +15,7 @@ class LinearTest {
   const char* test() const {
     if (op_.head_end > problem_.heads) return "names heads that the problem does not have";
     if (op_.kind == OpKind::combine) return combine();
+    if (is_convolution(op_.kind)) return convolution();
     if (op_.kind == OpKind::local && op_.reverse) return "is reversed, which it cannot be";
     for (const Access& a : rank_.plan->reads(op_))
       if (const char* what = operand(a)) return what;
@@ -71,6 +72,16 @@ class LinearTest {
         return "goes through its states in the wrong direction";
     }
     return nullptr;
+  }
+
+  const char* convolution() const {
+    if (!problem_.convolves()) return "convolves, which this problem does not ask for";
+    const Box &rows = box(Operand::from),
+              &factors = box(op_.kind == OpKind::convolve ? Operand::filter : Operand::dfilter);
+    if (rows.rows > most_tokens) return "has more rows than can be counted exactly";
+    return factors.width() == rows.width() * problem_.convolution
+               ? nullptr
+               : "has a filter of another width than the problem's";
   }
 
   const char* combine() const {

@@ -17,15 +17,16 @@ void Contents::finish() {
     check_output(r, "out", Holds::out, 0, p.value_size);
     if (!linear) check_output(r, "lse", Holds::lse, 0, 1);
     if (p.has_backward()) {
-      check_output(r, "dq", Holds::dq, 0, p.head_size);
+      const bool raw = p.convolves();
+      check_output(r, "dq", raw ? Holds::draw_q : Holds::dq, 0, p.head_size);
       if (p.has_latent()) {
         check_output(r, "dlatent", Holds::dlatent, 0, p.kv_latent);
         check_output(r, "dlatent", Holds::drope_key, p.kv_latent, p.kv_latent + p.rope_size);
         check_whole_output(r, "dkey_weights", Holds::dkey_weights);
         check_whole_output(r, "dvalue_weights", Holds::dvalue_weights);
       } else {
-        check_output(r, "dkv", Holds::dk, 0, p.head_size);
-        check_output(r, "dkv", Holds::dv, p.head_size, p.head_size + p.value_size);
+        check_output(r, "dkv", raw ? Holds::draw_k : Holds::dk, 0, p.head_size);
+        check_output(r, "dkv", raw ? Holds::draw_v : Holds::dv, p.head_size, p.head_size + p.value_size);
       }
       const std::int64_t behind = p.head_size + p.value_size;
       if (p.bias == BiasForm::keys) check_output(r, "dkv", Holds::dbias, behind, behind + 1);
@@ -125,7 +126,9 @@ void Contents::check_piece(Site s, const Box& box, const Column& c, const Piece&
         model_.plan->scenario.problem.attention != Attention::linear)
       return wrong("is normalised by other keys than it covers, for " + tokens_.describe(tokens_.at(id)));
   }
-  const bool complete_as_computed = !blank && (holds == Holds::dlog_decay || holds == Holds::dbeta);
+  const bool complete_as_computed =
+      !blank && (holds == Holds::dlog_decay || holds == Holds::dbeta || holds == Holds::draw_q ||
+                 holds == Holds::draw_k || holds == Holds::draw_v);
   const std::uint32_t set = blank ? 0 : v.set;
   if (!complete_as_computed && !complete(axis, id, count, set))
     wrong(missing(axis, id, count, set, c.head_begin));
@@ -163,6 +166,8 @@ constexpr std::array<EdgeStates, 4> edge_states{{{"carry", Holds::state, true},
 
 bool is_linear_output(const Problem& p, std::string_view name) {
   const bool backward = p.has_backward();
+  if (std::ranges::find(convolved, name, &Convolved::gradient_name) != convolved.end())
+    return backward && p.convolves();
   if (name == "dlog_decay") return backward && p.transition != Transition::decay;
   if (name == "dbeta") return backward && p.transition == Transition::matrix;
   return std::ranges::any_of(edge_states, [&](const EdgeStates& e) {
@@ -240,6 +245,8 @@ void Contents::check_linear_outputs(std::uint32_t r) {
   if (p.has_backward() && p.transition != Transition::decay)
     check_output(r, "dlog_decay", Holds::dlog_decay, 0, p.gate_columns());
   if (p.has_backward() && p.transition == Transition::matrix) check_output(r, "dbeta", Holds::dbeta, 0, 1);
+  if (p.has_backward() && p.convolves())
+    for (const Convolved& c : convolved) check_whole_output(r, c.gradient_name, c.dfilter);
   for (const EdgeStates& e : edge_states) {
     if (!is_linear_output(p, e.name)) continue;
     const bool given = std::ranges::any_of(rank.plan->buffers, [&](const Buffer& b) {

@@ -3,17 +3,44 @@
 // check/contents.hpp.
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "check/contents.hpp"
+#include "check/linear.hpp"
 
 namespace cplab::checking {
 
-// One row, whose id is 0.
-void Contents::hold_parameter(std::uint32_t r, std::uint32_t b, Holds holds) {
-  Value value;
-  value.holds = holds;
-  for (Column& column : region(r, b, 0).columns()) column.pieces.push_back({0, 1, value});
+// One row, whose id is 0. False: the buffer is none of the problem's, or not of its shape.
+bool Contents::hold_parameter(std::uint32_t r, std::uint32_t b) {
+  const Problem& p = model_.plan->scenario.problem;
+  const Buffer& buffer = model_.ranks[r].plan->buffers[b];
+  struct Parameter {
+    bool asked;
+    std::string_view name;
+    std::int64_t width;
+    Role role;
+    Holds holds;
+  };
+  std::vector<Parameter> all{
+      {p.has_latent(), "key_weights", p.kv_latent * p.projected_size(), Role::nominal, Holds::key_weights},
+      {p.has_latent(), "value_weights", p.kv_latent * p.value_size, Role::nominal, Holds::value_weights},
+      {p.sink, "sink", 1, Role::wide, Holds::sink},
+      {p.bias == BiasForm::buckets, "bias_table", p.buckets, Role::wide, Holds::bias_table}};
+  for (const Convolved& c : convolved)
+    all.push_back({p.convolves(), c.filter_name, c.width(p) * p.convolution, Role::nominal, c.filter});
+  for (const Parameter& known : all) {
+    if (!known.asked || buffer.name != known.name) continue;
+    if (buffer.role != known.role || buffer.slots != 1 || buffer.rows != 1 || buffer.heads != p.heads ||
+        buffer.width != known.width)
+      return false;
+    Value value;
+    value.holds = known.holds;
+    for (Column& column : region(r, b, 0).columns()) column.pieces.push_back({0, 1, value});
+    return true;
+  }
+  return false;
 }
 
 const Box* Contents::optional_box(Site s, const Operation& op, Operand operand) const {
@@ -230,7 +257,7 @@ void Contents::check_whole_output(std::uint32_t r, std::string_view wanted, Hold
     } else if (!blank && (v.head_shift != 0 || v.width_shift != 0)) {
       wrong(FindingKind::coverage, "holds those of other heads or columns");
     } else if (const std::string text =
-                   holds == Holds::dsink
+                   of_tokens(holds)
                        ? wrong_queries(rank.plan->replica, blank ? 0 : v.set)
                        : wrong_pairs(rank.plan->replica, blank ? 0 : v.set,
                                      holds == Holds::dkey_weights || holds == Holds::dvalue_weights

@@ -19,7 +19,7 @@ void append(std::vector<Piece>& pieces, std::int64_t begin, std::int64_t end, co
 }  // namespace
 
 std::string_view name(Holds holds) {
-  constexpr std::array<std::string_view, 38> names{"nothing",
+  constexpr std::array<std::string_view, 50> names{"nothing",
                                                    "q",
                                                    "k",
                                                    "v",
@@ -53,6 +53,18 @@ std::string_view name(Holds holds) {
                                                    "value_weights",
                                                    "dkey_weights",
                                                    "dvalue_weights",
+                                                   "q before its convolution",
+                                                   "k before its convolution",
+                                                   "v before its convolution",
+                                                   "dq before the convolution",
+                                                   "dk before the convolution",
+                                                   "dv before the convolution",
+                                                   "conv_q",
+                                                   "conv_k",
+                                                   "conv_v",
+                                                   "dconv_q",
+                                                   "dconv_k",
+                                                   "dconv_v",
                                                    "zero",
                                                    "minus infinity",
                                                    "a number",

@@ -45,6 +45,18 @@ enum class Holds : std::uint8_t {
   value_weights,
   dkey_weights,  // of the pairs `set` of PairSets, in which keys have the place of queries; likewise
   dvalue_weights,
+  raw_q,  // inputs' rows, before a convolution makes q, k and v of them
+  raw_k,
+  raw_v,
+  draw_q,  // complete as they are computed
+  draw_k,
+  draw_v,
+  conv_q,  // parameters
+  conv_k,
+  conv_v,
+  dconv_q,  // of the tokens `set`; one row, whose id is 0
+  dconv_k,
+  dconv_v,
   zero,            // an empty partial of anything but lse and max_logit
   minus_infinity,  // an empty lse or max_logit
   constant,        // another number

@@ -295,6 +295,10 @@ MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
     states *= static_cast<double>(p.heads) * D * E;
     parts.emplace_back("the recurrence", (tokens * outputs + states) * number);
     parts.emplace_back("its error model", 2 * (tokens * outputs + states) * number);
+    // Of one sequence: with variances, and squares of what they are made of.
+    if (p.convolves())
+      parts.emplace_back("its convolved rows",
+                         6 * longest * static_cast<double>(p.heads) * (2 * D + E) * number);
     // Of one head: its rows, and states kept on the way, with four numbers for each element.
     const double kept = p.transition == Transition::decay ? 4 : 3 * std::sqrt(longest);
     parts.emplace_back("its states", (longest * (3 * D + 2 * E + 1) + 4 * kept * D * E) * number);

@@ -79,6 +79,8 @@ class CudaCalls {
   std::size_t add(const LinearScan& call);
   std::size_t add(const LinearCombine& call);
   std::size_t add(const LinearInter& call);
+  std::size_t add(const Convolve& call);
+  std::size_t add(const FilterGradient& call);
   // Of dynamic mask attention. skips = false computes every block, to show that it makes no difference.
   std::size_t add(const MaskedAttend& call, bool skips = true);
   std::size_t add(const MaskedAttendBackward& call, bool skips = true);

@@ -142,6 +142,37 @@ struct LinearInter {
   Write write = Write::add;
 };
 
+// The short convolution before Q, K or V (from, into, halo [rows,H,D]; filter [1,H,D W], W factors for each
+// column). into_t = sum over i < W of filter_i from_(t - W + 1 + i), of the chunk's tokens and of those
+// before it that are rows of the halo: rows [state, state + left_exponent), in their order. reverse: its
+// adjoint, into_t = sum of filter_i from_(t + W - 1 - i), with the tokens behind the chunk: rows [state,
+// state + right_exponent). What is no row counts as 0. Sums run in the dtype of sums and are rounded once;
+// rows in no chunk become 0.
+struct Convolve {
+  View from, filter;
+  std::optional<View> halo = {};
+  View into;
+  Chunks chunks;  // without slopes
+  bool reverse = false;
+};
+
+// dfilter_i = sum over the tokens of all chunks of from_t dout_(t + W - 1 - i) (store), with halo rows of
+// dout as in a reverse convolution. The same bits in every run.
+struct FilterGradient {
+  View from, dout;
+  std::optional<View> halo = {};
+  View dfilter;
+  Chunks chunks;
+};
+
+// How many halo rows are a chunk's.
+inline std::int64_t halo_rows(const Convolve& call, const Chunk& chunk) {
+  return call.reverse ? chunk.right_exponent : chunk.left_exponent;
+}
+inline std::int64_t halo_rows(const FilterGradient&, const Chunk& chunk) {
+  return chunk.right_exponent;
+}
+
 // The table a device offers.
 struct LinearTiles {
   void (*local)(const LinearLocal&);
@@ -150,6 +181,8 @@ struct LinearTiles {
   void (*scan)(const LinearScan&);
   void (*combine)(const LinearCombine&);
   void (*inter)(const LinearInter&);
+  void (*convolve)(const Convolve&);
+  void (*filter_gradient)(const FilterGradient&);
 };
 
 // Correct tiles on the CPU (Eigen): every transition and every dtype. Each throws std::invalid_argument,

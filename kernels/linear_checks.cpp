@@ -248,4 +248,39 @@ void check_call(const LinearInter& call) {
   check.stored_or_added(call.write);
 }
 
+namespace {
+
+// Shapes and chunks of a convolution or of its filter's gradient, `factors` being filter or dfilter.
+template <class Call>
+void check_convolution(const char* operation, const Call& call, const View& other, const View& factors) {
+  const View& from = call.from;
+  const Check check(operation, from.rows, from.heads, from.width, from.width);
+  check.tokens(from, from.width, "from");
+  check.tokens(other, from.width, "the other rows");
+  check_view(factors);
+  check.that(factors.rows == 1 && factors.heads == from.heads && factors.width % from.width == 0,
+             "the filter does not fit the rows");
+  if (call.halo) check_view(*call.halo);
+  check.that(!call.halo || (call.halo->heads == from.heads && call.halo->width == from.width),
+             "the halo does not fit the rows");
+  const std::int64_t W = factors.width / from.width, beside = call.halo ? call.halo->rows : 0;
+  for (const Chunk& c : call.chunks.list) {
+    check.that(c.row >= 0 && c.count >= 0 && c.row <= from.rows - c.count, "a chunk leaves the rows");
+    const std::int64_t rows = halo_rows(call, c);
+    check.that(rows >= 0 && rows < W && (rows == 0 || (c.state >= 0 && c.state <= beside - rows)),
+               "a chunk names halo rows that are not there");
+  }
+  check.disjoint(call.chunks);
+}
+
+}  // namespace
+
+void check_call(const Convolve& call) {
+  check_convolution("convolve", call, call.into, call.filter);
+}
+
+void check_call(const FilterGradient& call) {
+  check_convolution("filter_gradient", call, call.dout, call.dfilter);
+}
+
 }  // namespace cplab::kernels

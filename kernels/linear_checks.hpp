@@ -15,6 +15,8 @@ void check_call(const LinearState& call);
 void check_call(const LinearScan& call);
 void check_call(const LinearCombine& call);
 void check_call(const LinearInter& call);
+void check_call(const Convolve& call);
+void check_call(const FilterGradient& call);
 
 // How many states a scan's or a combine's views hold: a scan's chunks number them from 0, a combine names
 // each of them once. 0 without chunks.

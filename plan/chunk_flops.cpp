@@ -39,12 +39,26 @@ class Work {
       case OpKind::inter: sum = row * tokens * static_cast<double>(op_.writes.count); break;
       case OpKind::scan: return 2 * elements(has(state) ? state : dstate);
       case OpKind::combine: return 2 * elements(into) * (has(transition) ? sizes({transition}) : 1);
+      case OpKind::convolve:
+      case OpKind::filter_gradient: sum = 2 * sizes({from}) * taps(); break;
       default: return 0;
     }
     return sum * (op_.head_end - op_.head_begin);
   }
 
  private:
+  // Pairs of a token and one that its convolution reads, of all chunks.
+  double taps() const {
+    const auto W =
+        static_cast<std::int64_t>(sizes({Operand::filter, Operand::dfilter}) / sizes({Operand::from}));
+    std::int64_t sum = 0;
+    for (const Chunk& c : plan_.chunks_of(op_)) {
+      const std::int64_t missing = std::max<std::int64_t>(W - 1 - halo_rows(op_, c), 0),
+                         fewer = std::min(missing, c.count);  // tokens next to the edge
+      sum += c.count * W - fewer * missing + fewer * (fewer - 1) / 2;
+    }
+    return static_cast<double>(sum);
+  }
   bool has(Operand operand) const { return plan_.find(op_, operand) != nullptr; }
   double sizes(std::initializer_list<Operand> operands) const {
     for (const Operand o : operands)

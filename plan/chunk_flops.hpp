@@ -13,7 +13,8 @@ inline constexpr std::int64_t pair_block = 64;
 
 // Of one operation, local to inter, of one rank whose form is good; all heads of its views. A product of a
 // row with a state, or a row's share in one, is 2DE; a pair within a block 2(D+E) (backward 2(3D+2E)); a
-// state that is decayed and added 2DE; a transition applied 2DDE (2DE where it has one column).
+// state that is decayed and added 2DE; a transition applied 2DDE (2DE where it has one column). Of a
+// convolution two for each product of a number with a factor; there are none with tokens that are not there.
 double chunk_flops(const RankPlan&, const Operation&);
 
 }  // namespace cplab

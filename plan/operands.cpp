@@ -7,7 +7,7 @@
 namespace cplab {
 namespace {
 // In the order of OpKind.
-constexpr std::array<std::string_view, 26> kind_names{"attend",
+constexpr std::array<std::string_view, 28> kind_names{"attend",
                                                       "attend_backward",
                                                       "row_dot",
                                                       "sink_gradient",
@@ -26,6 +26,8 @@ constexpr std::array<std::string_view, 26> kind_names{"attend",
                                                       "scan",
                                                       "combine",
                                                       "inter",
+                                                      "convolve",
+                                                      "filter_gradient",
                                                       "exchange",
                                                       "all_gather",
                                                       "reduce_scatter",
@@ -91,6 +93,8 @@ std::span<const Signature> signatures() {
       {OpKind::inter, {v}, {dk}, {dstate, dcarry}},
       {OpKind::inter, {k}, {dv}, {dstate, dcarry}},
       {OpKind::inter, {k, v, dout}, {dq, dk, dv}, {state, carry, dstate, dcarry}},
+      {OpKind::convolve, {from, filter}, {into}, {halo}},
+      {OpKind::filter_gradient, {from, dout}, {dfilter}, {halo}},
       {OpKind::all_reduce, {from}, {into}},
       {OpKind::exchange, {}, {}},
       {OpKind::all_gather, {}, {}},

@@ -9,7 +9,7 @@ namespace {
 constexpr std::array<std::string_view, 3> role_names{"nominal", "wide", "integer"};
 constexpr std::array<std::string_view, 5> category_names{"input", "output", "saved", "working", "workspace"};
 constexpr std::array<std::string_view, 2> layout_names{"rows_first", "heads_first"};
-constexpr std::array<std::string_view, 44> operand_names{"q",
+constexpr std::array<std::string_view, 47> operand_names{"q",
                                                          "k",
                                                          "v",
                                                          "out",
@@ -52,6 +52,9 @@ constexpr std::array<std::string_view, 44> operand_names{"q",
                                                          "dcarry",
                                                          "final_state",
                                                          "transition",
+                                                         "filter",
+                                                         "halo",
+                                                         "dfilter",
                                                          "unnamed"};
 constexpr std::array<std::string_view, 4> mode_names{"store", "add", "merge", "max"};
 constexpr std::array<std::string_view, 2> phase_names{"forward", "backward"};
@@ -93,7 +96,11 @@ std::string_view name(ChunkWork value) {
 }
 
 bool is_linear(OpKind kind) {
-  return kind >= OpKind::local && kind <= OpKind::inter;
+  return kind >= OpKind::local && kind <= OpKind::filter_gradient;
+}
+
+bool is_convolution(OpKind kind) {
+  return kind == OpKind::convolve || kind == OpKind::filter_gradient;
 }
 
 bool is_projection(OpKind kind) {

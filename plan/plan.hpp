@@ -133,7 +133,10 @@ enum class Operand : std::uint8_t {
   dcarry,
   final_state,  // what leaves at the other edge
   transition,   // what a piece does to a state that passes through it
-  unnamed,      // an access beyond the operands that its operation has
+  filter,       // of a convolution: the factors of each head and column, one for each of W tokens
+  halo,         // rows of neighbouring tokens that lie on other ranks, or elsewhere on this one
+  dfilter,
+  unnamed,  // an access beyond the operands that its operation has
 };
 
 struct Access {
@@ -192,6 +195,13 @@ struct Access {
 //                    v [dstate, dcarry] => dk
 //                    k [dstate, dcarry] => dv
 //                    k, v, dout [state, carry, dstate, dcarry] => dq, dk, dv
+//   convolve         from, filter [halo] => into              store: into_t = sum over i < W of filter_i
+//                                                             from_(t - W + 1 + i), of a chunk's tokens and the
+//                                                             halo rows before them, which its sequence has;
+//                                                             reverse: its adjoint, sum of filter_i
+//                                                             from_(t + W - 1 - i), with those behind them
+//   filter_gradient  from, dout [halo] => dfilter             store: sum over the tokens of from_t
+//                                                             dout_(t + W - 1 - i), with halo rows of dout
 //   exchange         parts      a set of sends and receives posted together, complete when all parts are
 //   all_gather       parts      the same, with a part for every peer, itself included
 //   all_to_all       parts      the same
@@ -231,6 +241,8 @@ enum class OpKind : std::uint8_t {
   scan,
   combine,
   inter,
+  convolve,
+  filter_gradient,
   exchange,
   all_gather,
   reduce_scatter,
@@ -267,7 +279,9 @@ struct Segment {
 // have one for every chunk. left, right: the numbers of the states at the two edges of the rank's piece of
 // the sequence, in operands that have one for every piece, with the tokens between (the exponents); -1: the
 // sequence begins (ends) within the rank, nothing passes. resets: nothing passes from the chunk before it in
-// the list (combine: from `from`).
+// the list (combine: from `from`). convolve, filter_gradient: `state` is the first of the chunk's rows in the
+// halo, left_exponent (reverse and filter_gradient: right_exponent) how many there are: the tokens next to
+// it.
 struct Chunk {
   std::int64_t row = 0, count = 0;
   std::int32_t state = -1;
@@ -297,7 +311,7 @@ struct Operation {
   Transport transport = Transport::nccl;
   Reduction reduction = Reduction::sum;
   ChunkWork chunk_work = ChunkWork::blocked;
-  bool reverse = false;     // scan, combine: of states of queries, which go from right to left
+  bool reverse = false;     // scan, combine, convolve: from right to left, as states of queries go
   std::uint16_t group = 0;  // index into Plan::groups
   // Over nccl: how many channels its kernel has, a thread block and a multiprocessor each; 0: NCCL's own
   // choice. All members of the operation say the same.
@@ -313,7 +327,7 @@ struct Operation {
   Span columns;               // RankPlan::row_ranges; step 0 repeats a column
   Span after;                 // RankPlan::edges: indices of earlier operations of this rank on other lanes
   Span after_started;         // the same; waits for their start, and orders no data
-  std::int32_t head_begin = 0, head_end = 0;  // query heads, by their number in the problem: attend .. inter
+  std::int32_t head_begin = 0, head_end = 0;  // query heads, by their number in the problem
   double value = 0;                           // fill: the value; attend, attend_backward: the softmax scale
   double softcap = 0;                         // attend, attend_backward; 0: none
   double flops = 0;  // live pairs x query heads x 2(D+E) forward, 2(3D+2E) backward; states: chunk_flops;
@@ -377,6 +391,11 @@ struct RankPlan {
   WriteMode mode_of(const Operation& op, Operand operand) const { return find(op, operand)->mode; }
 };
 
+// Of a convolve or filter_gradient: how many rows of the halo are a chunk's.
+inline std::int64_t halo_rows(const Operation& op, const Chunk& chunk) {
+  return op.reverse || op.kind == OpKind::filter_gradient ? chunk.right_exponent : chunk.left_exponent;
+}
+
 struct Plan {
   Scenario scenario;
   std::vector<Group> groups;    // groups[replica] first: the context-parallel groups; then sub-groups
@@ -398,7 +417,8 @@ std::string_view name(Transport);
 std::string_view name(Reduction);
 std::string_view name(ChunkWork);
 
-bool is_linear(OpKind);         // local .. inter
+bool is_linear(OpKind);         // local .. filter_gradient: on chunks
+bool is_convolution(OpKind);    // convolve, filter_gradient
 bool is_projection(OpKind);     // project .. weight_gradient
 bool is_communication(OpKind);  // exchange .. barrier
 std::int64_t element_bytes(DType);

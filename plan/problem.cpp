@@ -202,6 +202,13 @@ void require_linear(const Problem& p) {
   if (p.gate != Gate::column && p.transition != Transition::matrix)
     throw ScenarioError("problem.gate",
                         "only transition = \"matrix\" has it; legal beside others: \"column\"");
+  if (p.convolves() && p.attention != Attention::linear)
+    throw ScenarioError("problem.convolution",
+                        "only attention = \"linear\" has a convolution before Q, K and V; legal here: 0");
+  if (p.convolution != 0 && (p.convolution < 2 || p.convolution > limits::convolution))
+    throw ScenarioError("problem.convolution", std::to_string(p.convolution) +
+                                                   " is not legal; legal: 0 (none), 2 to " +
+                                                   std::to_string(limits::convolution));
   if (p.attention != Attention::linear) {
     if (p.transition != Transition::decay)
       throw ScenarioError("problem.transition", "only linear attention has transitions");

@@ -122,6 +122,10 @@ struct Problem {
   Transition transition = Transition::decay;
   Gate gate = Gate::column;
   std::vector<double> slopes;
+  // Linear attention only: a causal convolution over so many tokens comes before Q, K and V, for each column
+  // by itself, out_t = sum over i of w_i x_(t - convolution + 1 + i), zero before a sequence's first token
+  // (Gated DeltaNet, Mamba-2). 0: there is none. No activation follows.
+  std::int64_t convolution = 0;
   // Logits go through softcap tanh(. / softcap), after the bias; 0: they do not. sink: one more logit in
   // every row's sum, without a value, a learnable number of each query head (gpt-oss). Not of linear
   // attention.
@@ -160,6 +164,7 @@ struct Problem {
     return transition == Transition::head || gate == Gate::head ? 1 : head_size;
   }
   bool has_latent() const { return kv_latent > 0; }
+  bool convolves() const { return convolution > 0; }
   std::int64_t projected_size() const { return head_size - rope_size; }  // columns of K from the latent
   bool has_backward() const { return direction != Direction::forward; }
   bool stores_bias() const { return bias == BiasForm::full || bias == BiasForm::keys; }
@@ -250,6 +255,7 @@ inline constexpr std::int64_t heads = 65536;
 inline constexpr std::int64_t head_size = 65536;
 inline constexpr std::int64_t row_elements = std::int64_t{1} << 22;  // heads x (head_size + value_size)
 inline constexpr std::int64_t buckets = 1024;
+inline constexpr std::int64_t convolution = 8;
 inline constexpr std::int64_t pair_elements = std::int64_t{1} << 30;    // heads x columns of a full bias
 inline constexpr std::int64_t weight_elements = std::int64_t{1} << 30;  // of all heads, of latent attention
 }  // namespace limits

@@ -61,6 +61,8 @@ class Operands {
       case OpKind::scan:
       case OpKind::combine:
       case OpKind::inter: return wrong_linear_operands(plan_, op_, rows_);
+      case OpKind::convolve:
+      case OpKind::filter_gradient: return wrong_convolution(plan_, op_, rows_);
       case OpKind::fill: return all_modes(WriteMode::store) ? nullptr : wrong_mode;
       case OpKind::reduce_scatter: return reduce_scatter();
       case OpKind::all_reduce: return all_reduce();

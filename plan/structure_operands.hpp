@@ -23,6 +23,8 @@ WrongOperands wrong_operands(const RankPlan&, const Operation&, const std::vecto
 // signature, or null.
 const char* wrong_linear_operands(const RankPlan&, const Operation&,
                                   const std::vector<std::int64_t>& view_rows);
+// plan/structure_convolution.cpp: likewise of convolve and filter_gradient.
+const char* wrong_convolution(const RankPlan&, const Operation&, const std::vector<std::int64_t>& view_rows);
 // plan/structure_projections.cpp: likewise of project, project_backward and weight_gradient.
 const char* wrong_projection(const RankPlan&, const Operation&, const std::vector<std::int64_t>& view_rows);
 

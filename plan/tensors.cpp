@@ -27,6 +27,7 @@ std::int64_t extent(const Problem& p, char axis) {
     case 'C': return p.kv_latent;
     case 'R': return p.rope_size;
     case 'X': return p.projected_size();
+    case 'W': return p.convolution;
     default: return 1;
   }
 }
@@ -70,6 +71,9 @@ bool has_latent(const Problem& p) {
 }
 bool has_keys(const Problem& p) {
   return !p.has_latent();
+}
+bool convolves(const Problem& p) {
+  return p.convolves();
 }
 bool has_beta(const Problem& p) {
   return p.transition == Transition::matrix;
@@ -190,6 +194,42 @@ std::span<const ProblemTensor> tensor_table() {
        has_latent,
        Values::any,
        Reduction::sum},
+      {"conv_q", "HDW", nominal, input, forward, {linear}, "conv_q", 0, convolves, Values::weights},
+      {"conv_k", "GDW", nominal, input, forward, {linear}, "conv_k", 0, convolves, Values::weights},
+      {"conv_v", "GEW", nominal, input, forward, {linear}, "conv_v", 0, convolves, Values::weights},
+      {"dconv_q",
+       "HDW",
+       wide,
+       output,
+       backward,
+       {linear},
+       "dconv_q",
+       0,
+       convolves,
+       Values::any,
+       Reduction::sum},
+      {"dconv_k",
+       "GDW",
+       wide,
+       output,
+       backward,
+       {linear},
+       "dconv_k",
+       0,
+       convolves,
+       Values::any,
+       Reduction::sum},
+      {"dconv_v",
+       "GEW",
+       wide,
+       output,
+       backward,
+       {linear},
+       "dconv_v",
+       0,
+       convolves,
+       Values::any,
+       Reduction::sum},
   };
   return table;
 }
@@ -239,7 +279,7 @@ std::vector<std::int64_t> shape_of(const Problem& p, const ProblemTensor& tensor
 }
 
 TokenRow token_row(const Problem& p, const ProblemTensor& tensor) {
-  constexpr std::string_view heads = "HG", columns = "DEKNCRX";
+  constexpr std::string_view heads = "HG", columns = "DEKNCRXW";
   TokenRow row;
   row.heads = product(p, tensor.axes, heads);
   row.width = product(p, tensor.axes, columns);

@@ -16,18 +16,19 @@ namespace cplab {
 // What values an input may have, and random ones of it do: any and normally distributed; logarithms of
 // factors, none of them positive, in [-0.2, 0]; strengths of delta rules, any and in (0, 1). selected: 1 or
 // 0, no input from outside: follows from the bias (cli/verify/selection.hpp). weights: of sums over
-// kv_latent numbers, any and as much smaller as keeps these sums in the size of their terms.
+// kv_latent numbers (of a convolution: W), any and as much smaller as keeps these sums in the size of their
+// terms.
 enum class Values : std::uint8_t { any, log_factor, strength, selected, weights };
 
 struct ProblemTensor {
   std::string_view name;
   // Shape letters in the order of its file: B, S (of queries) or L (of keys), one of H, G and 1 (all heads
   // share it), and of D, E, K (the keys of the longest sequence, Problem::pair_columns), N (buckets), C
-  // (kv_latent), R (rope_size) and X (projected_size) at most one, of weights two. A name may have
-  // several rows, of which a problem has one. Packed problems ([T,...] tensors) have T in place of S, U in
-  // place of L and no B; where queries and keys are of the same tokens S and T stand for both. In inputs B
-  // and S come first. A tensor without tokens is one row, which every rank holds whole: as an input a
-  // parameter, the same on all; as an output a maximum or a sum over all tokens (`over_tokens`), on every
+  // (kv_latent), R (rope_size), X (projected_size) and W (convolution) at most one, of weights two. A name
+  // may have several rows, of which a problem has one. Packed problems ([T,...] tensors) have T in place of
+  // S, U in place of L and no B; where queries and keys are of the same tokens S and T stand for both. In
+  // inputs B and S come first. A tensor without tokens is one row, which every rank holds whole: as an input
+  // a parameter, the same on all; as an output a maximum or a sum over all tokens (`over_tokens`), on every
   // rank of a group of those of its replica.
   std::string_view axes;
   Role role = Role::nominal;            // its dtype role

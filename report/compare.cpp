@@ -80,6 +80,7 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   if (problem.attention == Attention::linear) {
     words["problem.transition"] = name(problem.transition);
     if (problem.gate != Gate::column) words["problem.gate"] = name(problem.gate);
+    if (problem.convolves()) words["problem.convolution"] = std::to_string(problem.convolution);
   }
   for (std::size_t h = 0; h < problem.slopes.size(); ++h)
     words[fmt::format("problem.slopes[{}]", h)] = fmt::format("{}", problem.slopes[h]);

@@ -72,6 +72,7 @@ void write_problem(JsonWriter& json, const Problem& problem) {
   if (problem.attention == Attention::linear) {
     json.field("transition", name(problem.transition));
     if (problem.gate != Gate::column) json.field("gate", name(problem.gate));
+    if (problem.convolves()) json.field("convolution", problem.convolution);
     json.list("slopes", problem.slopes);
   }
   const bool dynamic = problem.attention == Attention::dynamic_mask;
@@ -239,6 +240,7 @@ Problem read_problem(const JsonNode& node) {
   if (node.has("buckets")) problem.buckets = node.at("buckets").integer(0, limits::buckets);
   if (node.has("max_distance")) problem.max_distance = node.at("max_distance").integer(0, limits::tokens);
   if (node.has("kv_latent")) problem.kv_latent = node.at("kv_latent").integer(0, limits::head_size);
+  if (node.has("convolution")) problem.convolution = node.at("convolution").integer(0, limits::convolution);
   if (node.has("rope_size")) problem.rope_size = node.at("rope_size").integer(0, limits::head_size);
   if (node.has("sink")) {
     const JsonNode sink = node.at("sink");
@@ -327,13 +329,13 @@ SettingTables read_tables(const JsonNode& list) {
 
 const std::vector<std::string>& problem_keys() {
   static const std::vector<std::string> keys{
-      "attention",      "batch",     "sequence",     "lengths",     "padded_lengths", "heads",
-      "kv_heads",       "head_size", "value_size",   "dtype",       "format",         "mask",
-      "window",         "scale",     "max_logit",    "transition",  "gate",           "slopes",
-      "bias",           "keep",      "top_k",        "block",       "softcap",        "direction",
-      "sink",           "buckets",   "max_distance", "kv_sequence", "kv_lengths",     "kv_padded_lengths",
-      "align",          "kv_latent", "rope_size",    "chunk",       "prefix",         "groups",
-      "mask_rectangles"};
+      "attention",   "batch",          "sequence",     "lengths",     "padded_lengths", "heads",
+      "kv_heads",    "head_size",      "value_size",   "dtype",       "format",         "mask",
+      "window",      "scale",          "max_logit",    "transition",  "gate",           "slopes",
+      "bias",        "keep",           "top_k",        "block",       "softcap",        "direction",
+      "sink",        "buckets",        "max_distance", "kv_sequence", "kv_lengths",     "kv_padded_lengths",
+      "align",       "kv_latent",      "rope_size",    "chunk",       "prefix",         "groups",
+      "convolution", "mask_rectangles"};
   return keys;
 }
 

@@ -192,8 +192,9 @@ SpanClass class_of_operation(std::string_view kind) {
   if (is(OpKind::all_gather)) return SpanClass::all_gather;
   if (is(OpKind::reduce_scatter)) return SpanClass::reduce_scatter;
   if (is(OpKind::all_reduce)) return SpanClass::all_reduce;
-  for (const OpKind each : {OpKind::row_dot, OpKind::sink_gradient, OpKind::merge, OpKind::copy, OpKind::cast,
-                            OpKind::add, OpKind::maximum, OpKind::fill})
+  for (const OpKind each :
+       {OpKind::row_dot, OpKind::sink_gradient, OpKind::merge, OpKind::copy, OpKind::cast, OpKind::add,
+        OpKind::maximum, OpKind::fill, OpKind::convolve, OpKind::filter_gradient})
     if (is(each)) return SpanClass::elementwise;
   return SpanClass::other;
 }

@@ -69,8 +69,12 @@ LINEAR = {
     "gate of columns": LINEAR_BASE + "--set problem.transition=column",
     "delta rule": LINEAR_BASE + "--set problem.transition=matrix",
     "delta rule, gate of heads": LINEAR_BASE + "--set problem.transition=matrix --set problem.gate=head",
+    "convolution": LINEAR_BASE + "--set problem.slopes=alibi --set problem.convolution=4",
+    "delta rule, convolution": LINEAR_BASE + "--set problem.transition=matrix --set problem.gate=head "
+                               "--set problem.convolution=4",
     "packed": LINEAR_BASE + PACKED + " --set problem.slopes=alibi",
     "packed delta rule": LINEAR_BASE + PACKED + " --set problem.transition=matrix",
+    "packed, convolution": LINEAR_BASE + PACKED + " --set problem.slopes=alibi --set problem.convolution=4",
 }
 DYNAMIC_BASE = "--set problem.attention=dynamic_mask --set problem.bias=keys "
 DYNAMIC = {

@@ -48,7 +48,7 @@ void name_kernel_variants(const Plan& plan, const Hardware& hardware, Timeline& 
         const AttentionVariant& variant = attention.of(calls, op, reserved);
         names[i] = variant.name;
         fall_back = variant.fall_back;
-      } else if (is_linear(op.kind)) {
+      } else if (is_linear(op.kind) && !is_convolution(op.kind)) {
         const LinearWork work = linear_work(calls, op, nominal, hardware.gpu);
         names[i] = work.variant;
         fall_back = work.fall_back;

@@ -13,7 +13,13 @@ Box Box::slot(std::int64_t index) const {
 
 Box Box::rows(const Rows& rows) const {
   Box box = *this;
-  box.view_.ranges = builder_->intern_ranges(rows.ranges());
+  box.view_.ranges = builder_->intern_ranges((held_ ? rows.places_in(*held_) : rows).ranges());
+  return box;
+}
+
+Box Box::holding(const Rows& of_larger) const {
+  Box box = first_rows(of_larger.count());
+  box.held_ = std::make_shared<const Rows>(of_larger);
   return box;
 }
 

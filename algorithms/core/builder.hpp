@@ -30,13 +30,15 @@ class Box {
  public:
   Box() = default;
   Box slot(std::int64_t index) const;
-  Box rows(const Rows&) const;                   // as stored: within the rows of the buffer
+  Box rows(const Rows&) const;                   // as stored: within the rows of the buffer, or as held
   Box rows(const std::vector<RowRange>&) const;  // in this order, at any stride
   Box first_rows(std::int64_t count) const;
   Box rows_at(std::int64_t begin, std::int64_t count) const;
   Box heads(std::int64_t begin, std::int64_t end) const;
   Box of_problem(HeadRange) const;              // heads by their numbers in the problem
   Box numbered(std::int64_t first_head) const;  // the buffer's first head has that number now
+  // The buffer's first rows are those of a larger one: from now on rows() takes them by their numbers there.
+  Box holding(const Rows& of_larger) const;
   Box columns(std::int64_t begin, std::int64_t end) const;
   HeadRange problem_heads() const;
   bool given() const { return builder_ != nullptr; }  // false: it names no buffer
@@ -48,6 +50,7 @@ class Box {
   Builder* builder_ = nullptr;
   View view_;
   std::int64_t first_head_ = 0;  // the problem's number of the buffer's first head
+  std::shared_ptr<const Rows> held_;
 };
 
 struct BufferSpec {

@@ -38,7 +38,7 @@ std::vector<TokenRun> token_runs(const Holding& holding) {
 // By visit, the rows of `owner` that are seen at this visit or a later one: at the first, which is its own,
 // all of them.
 RowsByVisit seen_later(const Distribution& queries, const Distribution& keys, const Visible& visible,
-                       const Route& route, int owner) {
+                       const Route& route, int owner, const Rows& all) {
   std::vector<TokenRun> unseen = token_runs(keys[owner]);
   // From the last visit back: where rows are added, and all that are seen from there on.
   std::vector<std::pair<int, Rows>> added;
@@ -46,7 +46,7 @@ RowsByVisit seen_later(const Distribution& queries, const Distribution& keys, co
     const Rows rows = take_seen(queries[route.holder(owner, v)].runs, unseen, visible);
     if (!rows.empty()) added.emplace_back(v, added.empty() ? rows : added.back().second.united(rows));
   }
-  RowsByVisit later{{0, 1}, {Rows::range(0, keys[owner].rows())}};
+  RowsByVisit later{{0, 1}, {all}};
   for (; !added.empty(); added.pop_back()) {
     later.rows.push_back(std::move(added.back().second));
     later.since.push_back(added.back().first + 1);
@@ -78,13 +78,17 @@ RotationOfTeam::RotationOfTeam(const Distribution& queries, const Distribution& 
       later_(keys.members.size()),
       seen_(keys.members.size()),
       of_tree_(keys.members.size()) {
-  for (const Holding& member : keys.members) all_.push_back(Rows::range(0, member.rows()));
+  for (const Holding& member : keys.members) {
+    std::int64_t first = member.rows();
+    for (const TokenRun& run : member.runs) first = std::min(first, run.row);
+    all_.push_back(Rows::range(first, member.rows() - first));
+  }
 }
 
 const Rows& RotationOfTeam::later(int owner, int visit) {
   if (!one_chain_) return of_tree(owner).later[static_cast<std::size_t>(visit)];
   RowsByVisit& known = later_[static_cast<std::size_t>(owner)];
-  if (known.rows.empty()) known = seen_later(queries_, keys_, visible_, route_, owner);
+  if (known.rows.empty()) known = seen_later(queries_, keys_, visible_, route_, owner, all(owner));
   return known.at(visit);
 }
 

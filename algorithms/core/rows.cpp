@@ -2,6 +2,7 @@
 #include "algorithms/core/rows.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace cplab {
 
@@ -62,6 +63,21 @@ Rows Rows::minus(const Rows& other) const {
     result.append(begin, end - begin);
   }
   return result;
+}
+
+Rows Rows::places_in(const Rows& all) const {
+  Rows places;
+  std::int64_t before = 0;
+  auto next = ranges_.begin();
+  for (const RowRange& range : all.ranges_) {
+    for (; next != ranges_.end() && next->begin < range.begin + range.count; ++next) {
+      if (next->begin < range.begin || next->begin + next->count > range.begin + range.count) break;
+      places.append(before + next->begin - range.begin, next->count);
+    }
+    before += range.count;
+  }
+  if (next != ranges_.end()) throw std::logic_error("rows are asked for that are not there");
+  return places;
 }
 
 std::int64_t Rows::count() const {

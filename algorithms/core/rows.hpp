@@ -19,6 +19,10 @@ class Rows {
   Rows minus(const Rows& other) const;
   Rows common(const Rows& other) const;
 
+  // The places that these rows have among those of `all`, counted from 0. Throws std::logic_error unless it
+  // has all of them.
+  Rows places_in(const Rows& all) const;
+
   bool empty() const { return ranges_.empty(); }
   std::int64_t count() const;
   const std::vector<RowRange>& ranges() const { return ranges_; }

@@ -205,9 +205,10 @@ void Transfer::stage_sums(const Tensor& t, Box staging, std::vector<Share>& shar
   std::int64_t rows = 0, heads = 0, slots = 0;
   const auto own = [&](const Share& s) { return kind_ == OpKind::exchange && s.peer == team_.place; };
   for (const Share& s : shares) {
+    if (own(s)) continue;
     rows = std::max(rows, row_count(s.rows));
     heads = std::max(heads, s.heads.count());
-    slots += own(s) ? 0 : 1;
+    ++slots;
   }
   if (!staging.given()) {
     staging = b_.buffer(

@@ -147,7 +147,7 @@ void dropped_tail(Plan& plan) {
       if (op.kind == OpKind::local || op.kind == OpKind::state)
         of_tokens.emplace_back(rank.chunks_of(op).begin(), rank.chunks_of(op).end());
     for (Operation& op : rank.operations) {
-      if (!is_linear(op.kind) || op.kind == OpKind::combine) continue;
+      if (!is_linear(op.kind) || is_convolution(op.kind) || op.kind == OpKind::combine) continue;
       std::vector<Chunk> list(rank.chunks_of(op).begin(), rank.chunks_of(op).end());
       if (op.kind == OpKind::scan && std::ranges::find(of_tokens, list) == of_tokens.end()) continue;
       const std::int64_t block = block_of(op, list);

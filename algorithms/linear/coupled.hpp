@@ -13,6 +13,7 @@ class Coupled : public LinearAlgorithm {
   explicit Coupled(const LinearScope& scope) : s(scope) {}
   void forward(const LinearTensors& t) final { pass(t, false); }
   void backward(const LinearTensors& t) final { pass(t, true); }
+  Lane comm() const final { return linear_lane; }
 
  protected:
   // What the rank's kernels do with what entered (zero where nothing did), in the forward or in the backward;

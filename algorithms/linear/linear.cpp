@@ -1,6 +1,8 @@
 // The tensors of a linear problem, declared once for all algorithms.
 #include "algorithms/linear/linear.hpp"
 
+#include "algorithms/linear/short_convolution.hpp"
+
 namespace cplab {
 
 LinearScope::LinearScope(Builder& builder)
@@ -50,7 +52,10 @@ bool LinearScope::leaves(bool reverse) const {
                  : place() + 1 < P() && stretches.crosses_right(place());
 }
 
-void run_linear(const Scope& s, LinearAlgorithm& algorithm) {
+namespace {
+
+// The algorithm over tensors that it takes as they are.
+void run_tensors(const Scope& s, LinearAlgorithm& algorithm) {
   Builder& b = s.b;
   const Problem& p = b.problem();
   using enum Category;
@@ -63,6 +68,15 @@ void run_linear(const Scope& s, LinearAlgorithm& algorithm) {
   if (p.transition != Transition::decay)
     t.log_decay = of_queries("log_decay", Role::wide, input, p.gate_columns());
   if (p.transition == Transition::matrix) t.beta = of_queries("beta", Role::wide, input, 1);
+  const auto filters = [&](const char* prefix, Role role, Category category) {
+    if (!p.convolves()) return LinearTensors::Filters{};
+    const auto one = [&](const char* tensor, std::int64_t width) {
+      return b.buffer({prefix + std::string(tensor), role, category, 1, 1, p.heads, width * p.convolution});
+    };
+    const Box of_q = one("q", p.head_size), of_k = one("k", p.head_size);
+    return LinearTensors::Filters{of_q, of_k, one("v", p.value_size)};
+  };
+  t.filters = filters("conv_", Role::nominal, input);
   t.out = of_queries("out", Role::nominal, output, p.value_size);
   algorithm.forward(t);
   if (!b.backward()) return;
@@ -72,7 +86,16 @@ void run_linear(const Scope& s, LinearAlgorithm& algorithm) {
   t.take_dkv(b, s.dkv_buffer("dkv", Role::nominal, output, 1, s.rows));
   if (t.log_decay.given()) t.dlog_decay = of_queries("dlog_decay", Role::wide, output, p.gate_columns());
   if (t.beta.given()) t.dbeta = of_queries("dbeta", Role::wide, output, 1);
+  t.dfilters = filters("dconv_", Role::wide, output);
   algorithm.backward(t);
+}
+
+}  // namespace
+
+void run_linear(const Scope& s, LinearAlgorithm& algorithm) {
+  if (!s.b.problem().convolves()) return run_tensors(s, algorithm);
+  WithConvolution convolved(s, algorithm);
+  run_tensors(s, convolved);
 }
 
 void require_linear(const Scenario& s, std::initializer_list<Transition> transitions) {

@@ -14,11 +14,19 @@
 
 namespace cplab {
 
+inline constexpr Lane linear_lane{LaneKind::compute, 0};
+inline constexpr Lane state_lane{LaneKind::comm, 0};
+
 // Buffers of the scope's rows and heads. kv and dkv: K in front, V behind (Scope::kv_buffer); k, v, dk and dv
 // are their columns.
 struct LinearTensors {
+  // Of convolutions (Problem::convolution), which WithConvolution alone reads.
+  struct Filters {
+    Box q, k, v;
+  };
   Box q, kv, k, v, out, log_decay, beta;
   Box dout, dq, dkv, dk, dv, dlog_decay, dbeta;  // given in the backward
+  Filters filters, dfilters;
   void take_kv(const Builder& b, const Box& both) { kv = both, k = keys(b, kv), v = values(b, kv); }
   void take_dkv(const Builder& b, const Box& both) { dkv = both, dk = keys(b, dkv), dv = values(b, dkv); }
 };
@@ -62,9 +70,11 @@ class LinearAlgorithm {
   virtual ~LinearAlgorithm() = default;
   virtual void forward(const LinearTensors&) = 0;
   virtual void backward(const LinearTensors&) = 0;
+  virtual Lane comm() const { return state_lane; }  // of its messages
 };
 
-// Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them.
+// Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them,
+// with the convolutions that the problem has before Q, K and V.
 void run_linear(const Scope& whole, LinearAlgorithm&);
 
 template <class Whole>
@@ -79,8 +89,5 @@ void require_linear(const Scenario&, std::initializer_list<Transition> transitio
 
 // "fp32" or "nominal": the dtype of states on their way.
 OptionInfo state_wire_option();
-
-inline constexpr Lane linear_lane{LaneKind::compute, 0};
-inline constexpr Lane state_lane{LaneKind::comm, 0};
 
 }  // namespace cplab

@@ -38,14 +38,24 @@ void RingAttention::exchange() {
 // ---- The forward.
 
 void RingAttention::begin_forward(const Forward& f) {
-  work = forward_tiles();
-  sum.emplace(s, o.sum, f.out, f.lse, query_rows(work), f.sink);
+  if (of_queries->rings == 0) sum_with(of_queries);
+  RingSums& sums_of_all = *of_queries;
+  if (sums_of_all.begun++ == 0)
+    sums_of_all.sum.emplace(s, o.sum, f.out, f.lse, sums_of_all.tile_rows, f.sink);
   there.one_chain() ? place_forward(f.kv) : place_forward_of_tree(f.kv);
 }
 
 void RingAttention::end_forward() {
   held = kv_there.back();
-  sum->finish(compute(0));
+  if (++of_queries->ended == of_queries->rings) of_queries->sum->finish(compute(0));
+}
+
+void RingAttention::sum_with(std::shared_ptr<RingSums> sums_of_all) {
+  of_queries = std::move(sums_of_all);
+  work = forward_tiles();
+  const std::vector<std::int64_t> rows = query_rows(work);
+  of_queries->tile_rows.insert(of_queries->tile_rows.end(), rows.begin(), rows.end());
+  ++of_queries->rings;
 }
 
 std::vector<RingAttention::TileOfVisit> RingAttention::forward_tiles() {
@@ -79,15 +89,24 @@ void RingAttention::place_forward(const Box& kv) {
   const bool saves = goes_on && b.between_layers(), apart = goes_on && !saves && count != of_backward;
   if (apart || saves) count = std::min(o.kv_slots, std::int64_t{visits - 2 + own});
   Box last, mine;
-  if (apart) last = travelling("kv_slots_backward", Category::working, of_backward);
-  if (saves) last = travelling("kv_saved", Category::saved, 1);
-  if (count > 0) mine = travelling("kv_slots", Category::working, count);
+  if (apart) last = travelling("kv_slots_backward", Category::working, of_backward, most_rows(there));
+  if (saves) last = travelling("kv_saved", Category::saved, 1, most_rows(there));
+  if (count > 0) mine = travelling("kv_slots", Category::working, count, most_rows(there));
   if (own) b.copy(compute(0), kv, mine.slot(0));
   slots = apart ? last : goes_on && !saves ? mine : Box();
   next_slot = saves ? 0 : apart ? 1 : visits - 1 + own;
   kv_there = {own ? mine.slot(0) : kv};
   for (int v = 1; v < visits; ++v)
-    kv_there.push_back(v + 1 == visits && last.given() ? last.slot(0) : mine.slot((v - 1 + own) % count));
+    kv_there.push_back(holding(
+        v + 1 == visits && last.given() ? last.slot(0) : mine.slot((v - 1 + own) % count), there.arrived(v)));
+}
+
+std::int64_t RingAttention::most_rows(const Rotation& r, int lane) const {
+  if (!packs()) return s.key_rows;
+  std::int64_t most = 0;
+  for (int v = 1; v < r.visits(); ++v)
+    if (lane < 0 || r[v].lane == lane) most = std::max(most, r.arrived(v).count());
+  return most;
 }
 
 // Every lane has slots of its own, so that what comes slowly keeps nothing else from coming. The backward
@@ -102,7 +121,9 @@ std::vector<Box> RingAttention::placed_by_lane(const Rotation& r, const Box& kv,
   for (int v = 1; v < r.visits(); ++v) ++come[static_cast<std::size_t>(r[v].lane)];
   std::array<Box, 2> of_lane;
   const auto declare = [&](std::size_t lane, std::string_view of, std::int64_t count) {
-    if (come[lane] > 0) of_lane[lane] = travelling(of, Category::working, std::min(count, come[lane]));
+    if (come[lane] > 0)
+      of_lane[lane] = travelling(of, Category::working, std::min(count, come[lane]),
+                                 most_rows(r, static_cast<int>(lane)));
   };
   declare(0, name, most);
   declare(1, outer_name, 2);
@@ -113,7 +134,7 @@ std::vector<Box> RingAttention::placed_by_lane(const Rotation& r, const Box& kv,
     for (const int arriving : r.route().beside(v)) {
       const auto lane = static_cast<std::size_t>(r[arriving].lane);
       by_visit[static_cast<std::size_t>(arriving)] =
-          of_lane[lane].slot(come[lane]++ % b.declared(of_lane[lane]).slots);
+          holding(of_lane[lane].slot(come[lane]++ % b.declared(of_lane[lane]).slots), r.arrived(arriving));
     }
   return by_visit;
 }
@@ -146,9 +167,9 @@ void RingAttention::attend(const Forward& f, const TileOfVisit& of) {
   const Box part = o.latents ? projected(lane, there_now, f.latents, t.k_rows, s.key_heads())
                              : inputs->keys(lane, "kv_tile", there_now, t);
   const Box max_logit = f.max_logit->of(lane), q = inputs->queries(lane, "q_tile", f.q, t);
-  sum->attend(lane, q, keys(b, part), values(b, part), t.q_rows, t.segments, max_logit,
-              mask_of(lane, there.owner(of.visit), t, part,
-                      {.bias = f.bias, .keep = f.keep, .dbias = {}, .table = f.table}));
+  of_queries->sum->attend(lane, q, keys(b, part), values(b, part), t.q_rows, t.segments, max_logit,
+                          mask_of(lane, there.owner(of.visit), t, part,
+                                  {.bias = f.bias, .keep = f.keep, .dbias = {}, .table = f.table}));
 }
 
 Rows RingAttention::part_of(int owner, std::int64_t part) const {
@@ -165,12 +186,30 @@ Tile RingAttention::tile_of_rows(int owner, const Rows& rows, Take take) const {
 void RingAttention::begin_backward(const Backward& g) {
   out_of_delta = delta_by_first_tile(b, g, begins_with_all_queries(g));
   place_backward(g.kv);
-  if (adds_in_kernels()) return place_sums_in_kernels(g);
-  if (back.visits() > 1) sums = gradients("dkv_slots", 2);
+  adds_in_kernels() ? place_sums_in_kernels(g) : place_sums(g);
+}
+
+// The sum of the own rows has all of them. In one chain, where others have less than half as many, it has a
+// place of its own, else a slot like theirs.
+void RingAttention::place_sums(const Backward& g) {
+  const std::int64_t most = most_in_sums(false);
+  const bool apart = back.one_chain() && 2 * most < own_rows();
+  if (back.visits() > 1)
+    sums = gradients("dkv_slots", apart ? std::min(2, back.visits() - 1) : 2,
+                     back.one_chain() && !apart ? std::max(most, own_rows()) : most);
   home = home_of(g);
+  if (apart && back.visits() > 1) own_sum = holding(gradients("dkv_sum", 1, own_rows()), in_sum(0));
   if (back.one_chain()) return;
-  own_sum = o.gradient_wire == Role::nominal ? g.dkv : gradients("dkv_sum", 1);
-  ends = gradients("dkv_ends", 1);
+  own_sum = o.gradient_wire == Role::nominal ? g.dkv : gradients("dkv_sum", 1, s.key_rows);
+  ends = gradients("dkv_ends", 1, most_in_sums(true));
+}
+
+std::int64_t RingAttention::most_in_sums(bool at_home) const {
+  if (!packs()) return s.key_rows;
+  std::int64_t most = 0;
+  for (int v = 1; v < back.visits(); ++v)
+    if (back.one_chain() || back[v].home == at_home) most = std::max(most, in_sum(v).count());
+  return most;
 }
 
 void RingAttention::end_backward(const Backward& g) {
@@ -180,8 +219,8 @@ void RingAttention::end_backward(const Backward& g) {
   if (!summed && o.gradient_wire != Role::nominal && !back_home.empty())
     b.convert(compute(0), home.rows(back_home), g.dkv.rows(back_home));
   if (!adds_in_kernels()) return;
-  dq_touch.finish(b, compute(0), g.dq, s.rows);
-  if (g.dbias.given()) dbias_touch.finish(b, compute(0), g.dbias, s.rows);
+  of_queries->dq_touch.finish(b, compute(0), g.dq, s.rows);
+  if (g.dbias.given()) of_queries->dbias_touch.finish(b, compute(0), g.dbias, s.rows);
 }
 
 void RingAttention::place_backward(const Box& kv) {
@@ -193,10 +232,12 @@ void RingAttention::place_backward(const Box& kv) {
   if (o.travel == Travel::needed || visits == 1) held = kv;
   const int received = visits - 1 - is_kept(visits - 1);
   if (received > 0 && !slots.given())
-    slots = travelling("kv_slots_backward", Category::working, std::min(2, received));
+    slots = travelling("kv_slots_backward", Category::working, std::min(2, received), most_rows(back));
   kv_back = {held};
   for (int v = 1; v < visits; ++v)
-    kv_back.push_back(is_kept(v) ? kv : slots.slot((next_slot + v - 1) % b.declared(slots).slots));
+    kv_back.push_back(
+        is_kept(v) ? kv
+                   : holding(slots.slot((next_slot + v - 1) % b.declared(slots).slots), back.arrived(v)));
 }
 
 bool RingAttention::begins_with_all_queries(const Backward& g) const {
@@ -246,15 +287,21 @@ void RingAttention::append_sums(const Backward& g, int visit) {
 // What is on its way home for long has a slot that no sum comes into.
 Box RingAttention::sum_at(const Backward& g, int visit) const {
   if (back.visits() == 1) return g.dkv;
-  if (!back.one_chain() && visit == 0) return own_sum;
-  if (!back.one_chain() && back[visit].home) return ends;
-  return sums.slot((visit + 1) % 2);
+  if (visit == 0 && own_sum.given()) return own_sum;
+  return holding(!back.one_chain() && back[visit].home ? ends : sums.slot((visit + 1) % 2), in_sum(visit));
 }
 
 Box RingAttention::home_of(const Backward& g) const {
-  if (!back.one_chain()) return gradients("dkv_home", 2);
+  Rows all;
+  std::int64_t most = 0;
+  for (int v = 1; v < back.visits(); ++v) {
+    const Rows returning = back.owner(v) == s.place() ? Rows() : back.returning(v);
+    all = all.united(returning);
+    most = std::max(most, returning.count());
+  }
+  if (!back.one_chain()) return gradients("dkv_home", 2, packs() ? most : s.key_rows);
   if (o.travel == Travel::whole || back.visits() == 1 || o.gradient_wire == Role::nominal) return g.dkv;
-  return gradients("dkv_home", 1);
+  return holding(gradients("dkv_home", 1, packs() ? all.count() : s.key_rows), all);
 }
 
 void RingAttention::append_homecoming(const Box& sum_then, int visit) {
@@ -267,7 +314,7 @@ void RingAttention::append_homecoming(const Box& sum_then, int visit) {
   } else if (back[visit].home) {
     add_what_came_home();
     const int lane = outer != nullptr && back[visit].shift % back.route().inner() == 0 ? 1 : 0;
-    const Box into = home.slot(homecomings++ % 2);
+    const Box into = holding(home.slot(homecomings++ % 2), returning);
     append(lane, send(sum_then.rows(back.ending(visit)), back.owner(visit)));
     append(lane, receive(into.rows(returning), back.holder(visit)));
     came_home = returning;
@@ -277,7 +324,8 @@ void RingAttention::append_homecoming(const Box& sum_then, int visit) {
 // One homecoming behind, so that no tile waits for it.
 void RingAttention::add_what_came_home() {
   const Rows rows = std::exchange(came_home, Rows());
-  if (!rows.empty()) b.add(compute(0), home.slot((homecomings + 1) % 2).rows(rows), own_sum.rows(rows));
+  if (!rows.empty())
+    b.add(compute(0), holding(home.slot((homecomings + 1) % 2), rows).rows(rows), own_sum.rows(rows));
 }
 
 void RingAttention::take_own(const Backward& g, const Box& sum_then, int visit) {
@@ -301,7 +349,7 @@ void RingAttention::differentiate(const Backward& g, int v, const Box& dkv_sum) 
                                   keys(b, first),
                                   values(b, first),
                                   t.segments,
-                                  dq_touch.touch(b, lane, g.dq, t.q_rows)};
+                                  of_queries->dq_touch.touch(b, lane, g.dq, t.q_rows)};
   of_tile.out = out_for_delta(t);
   if (g.rounded_dq.given()) of_tile.rounded_dq = g.rounded_dq.rows(t.q_rows);
   of_tile.mask = mask_of(lane, back.owner(v), t, part, pairs_of(g));
@@ -321,14 +369,14 @@ void RingAttention::differentiate_in_parts(const Backward& g, const Tile& t, Bui
   const std::int64_t most = o.dkv_tile_heads > 0 ? std::min(o.dkv_tile_heads, all.count()) : all.count();
   const std::int64_t sharing = b.problem().heads / b.problem().kv_heads;
   if (!dkv_tile.given())
-    dkv_tile = s.dkv_buffer("dkv_tile", o.gradient_wire, Category::working, 1, s.key_rows,
+    dkv_tile = s.dkv_buffer("dkv_tile", o.gradient_wire, Category::working, 1, most_in_tiles(),
                             {all.begin, all.begin + most});
   const Builder::AttendBackward whole = of_tile;
   for (std::int64_t first = all.begin; first < all.end; first += most) {
     const HeadRange part{first, std::min(first + most, all.end)};
     const HeadRange readers{std::max(part.begin * sharing, queries.begin),
                             std::min(part.end * sharing, queries.end)};
-    const Box tile = dkv_tile.numbered(part.begin).of_problem(part),
+    const Box tile = holding(dkv_tile, t.k_rows).numbered(part.begin).of_problem(part),
               into = o.latents ? dkv_sum : dkv_sum.of_problem(part);
     if (o.latents) {
       const Box kv = projected(lane, kv_back[static_cast<std::size_t>(v)], g.latents, t.k_rows, part);
@@ -352,6 +400,15 @@ void RingAttention::differentiate_in_parts(const Backward& g, const Tile& t, Bui
   }
 }
 
+// Of tiles whose gradients are in a buffer of their own.
+std::int64_t RingAttention::most_in_tiles() const {
+  if (!packs()) return s.key_rows;
+  std::int64_t most = 0;
+  for (int v = o.latents ? 0 : 1; v < back.visits(); ++v)
+    if (works(back.owner(v))) most = std::max(most, tile(back.owner(v)).k_rows.count());
+  return most;
+}
+
 // A tile's bias gradients of pairs are in columns of their own: rows that a tile before has touched are added
 // to, the first tile of a row defines all of its columns.
 Builder::PairMask RingAttention::mask_of(Lane lane, int owner, const Tile& t, const Box& part,
@@ -364,7 +421,7 @@ Builder::PairMask RingAttention::mask_of(Lane lane, int owner, const Tile& t, co
   if (of_rank.keep.given()) pairs.keep = of_rank.keep.rows(t.q_rows);
   if (of_rank.dbias.given()) {
     pairs.dbias = of_rank.dbias.rows(t.q_rows);
-    pairs.dbias_mode = dbias_touch.touch(b, lane, of_rank.dbias, t.q_rows);
+    pairs.dbias_mode = of_queries->dbias_touch.touch(b, lane, of_rank.dbias, t.q_rows);
   }
   return pair_mask(b, part, {}, WriteMode::store, pairs, {s.tokens[s.place()].runs, t.q_rows},
                    {s.keys[owner].runs, t.k_rows});
@@ -377,10 +434,10 @@ Builder::PairMask RingAttention::mask_of(Lane lane, int owner, const Tile& t, co
 // dtype of the wire.
 void RingAttention::place_sums_in_kernels(const Backward& g) {
   into_result = o.travel == Travel::whole && o.gradient_wire == Role::nominal;
-  sums = gradients("dkv_slots", std::min(2, back.visits() - into_result));
+  sums = gradients("dkv_slots", std::min(2, back.visits() - into_result), s.key_rows);
   home = home_of(g);
   // Beside whatever waits for a message of the forward.
-  if (b.declared(g.dq).role == Role::wide) dq_touch.clear(b, aside(), g.dq, s.rows);
+  if (b.declared(g.dq).role == Role::wide) of_queries->dq_touch.clear(b, aside(), g.dq, s.rows);
 }
 
 void RingAttention::add_in_kernels(const Backward& g, int v) {
@@ -447,7 +504,7 @@ void RingAttention::differentiate_rows(const Backward& g, int visit, const Rows&
   b.attend_backward(
       lane, {g.q.rows(t.q_rows), keys(b, kv), values(b, kv), g.dout.rows(t.q_rows), g.lse.rows(t.q_rows),
              g.delta.rows(t.q_rows), g.dq.rows(t.q_rows), keys(b, dkv), values(b, dkv), t.segments,
-             dq_touch.touch(b, lane, g.dq, t.q_rows), mode, mask, out_for_delta(t)});
+             of_queries->dq_touch.touch(b, lane, g.dq, t.q_rows), mode, mask, out_for_delta(t)});
 }
 
 }  // namespace cplab

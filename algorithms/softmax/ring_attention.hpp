@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,6 +16,15 @@
 #include "algorithms/softmax/tile_inputs.hpp"
 
 namespace cplab {
+
+// Of the queries of a member, whose rings may be several over parts of the keys: these sum into one out and
+// one dq.
+struct RingSums {
+  std::optional<SoftmaxSum> sum;
+  std::vector<std::int64_t> tile_rows;  // of all tiles to come
+  FirstTouch dq_touch, dbias_touch;
+  int rings = 0, begun = 0, ended = 0;
+};
 
 class RingAttention final : public SoftmaxAlgorithm {
  public:
@@ -29,6 +39,9 @@ class RingAttention final : public SoftmaxAlgorithm {
   }
   bool stores_dq_once() const override;
   bool projects() const override { return o.latents; }
+
+  // Before the first forward of any of them: this ring sums with others into those sums.
+  void sum_with(std::shared_ptr<RingSums>);
 
   // The two loops one visit at a time, for several rings that take turns.
   void begin_forward(const Forward&);
@@ -73,8 +86,8 @@ class RingAttention final : public SoftmaxAlgorithm {
     if constexpr (requires { given.dkv; }) given.dkv = given.dlatents.rows;
     return given;
   }
-  Box travelling(std::string_view name, Category, std::int64_t slots) const;
-  Box gradients(std::string_view name, std::int64_t slots) const;
+  Box travelling(std::string_view name, Category, std::int64_t slots, std::int64_t rows) const;
+  Box gradients(std::string_view name, std::int64_t slots, std::int64_t rows) const;
   // K and V of some heads, in those rows of what travels; a lane has its own.
   Box projected(Lane, const Box& latents, const Latents&, const Rows&, HeadRange);
   // A tile's gradients of some heads go through the weights to those of latents.
@@ -83,6 +96,20 @@ class RingAttention final : public SoftmaxAlgorithm {
   void place_backward(const Box& kv);  // where K and V are, by visit, and where sums of gradients are
   // The first operation of the backward is a tile of all queries: nothing is sent, copied or set to 0 before.
   bool begins_with_all_queries(const Backward&) const;
+  // Where only rows travel that are needed, or a member's rows are the last of its keys, buffers of what
+  // comes have so many rows as come at once.
+  bool packs() const {
+    return !o.copy_tiles && (o.travel == Travel::needed || there.arrived(0).count() < s.key_rows);
+  }
+  Box holding(const Box& slot, const Rows& rows) const { return packs() ? slot.holding(rows) : slot; }
+  std::int64_t own_rows() const { return packs() ? there.arrived(0).count() : s.key_rows; }
+  // The most rows that a visit behind the first has, of some lane or of both.
+  std::int64_t most_rows(const Rotation&, int lane = -1) const;
+  // The rows of owner(visit) that are in its sum then.
+  Rows in_sum(int visit) const { return back.one_chain() ? back.arrived(visit) : back.summed(visit); }
+  std::int64_t most_in_sums(bool at_home) const;
+  std::int64_t most_in_tiles() const;
+  void place_sums(const Backward&);
   // What a tile of the backward computes delta from: given for the first one, if it is to compute delta.
   Box out_for_delta(const Tile& t) {
     return out_of_delta.given() ? std::exchange(out_of_delta, Box()).rows(t.q_rows) : Box();
@@ -142,13 +169,15 @@ class RingAttention final : public SoftmaxAlgorithm {
   std::vector<Tile> cut;    // the same with parts of them, of the forward
   const Team* outer = nullptr;
   std::optional<TileInputs> inputs;
-  std::optional<SoftmaxSum> sum;
+  std::shared_ptr<RingSums> of_queries = std::make_shared<RingSums>();
   std::vector<TileOfVisit> work;                 // the forward's tiles
   std::vector<Box> kv_there, kv_back;            // K and V by visit
   std::array<std::vector<Message>, 2> messages;  // by lane
   Box held, slots;  // what the forward received last, and slots that it leaves to the backward
   std::int64_t next_slot = 0;
-  Box sums, ends, home, own_sum;  // of dK and dV: on the way, before they go home, come home, of the own rows
+  // Of dK and dV: on the way, before they go home, come home, of the own rows where these have a place of
+  // their own.
+  Box sums, ends, home, own_sum;
   Rows back_home;
   bool into_result = false;  // the last sum of the backward comes where the result is
   int homecomings = 0;
@@ -157,7 +186,6 @@ class RingAttention final : public SoftmaxAlgorithm {
   Box dkv_tile;                // of as many key heads as a tile takes at a time
   std::array<Box, 2> kv_made;  // of latents, by phase: a slot for each compute lane of the forward
   bool has_weight_gradients = false;
-  FirstTouch dq_touch, dbias_touch;
 };
 
 // Algorithm::build of a ring over the whole group.

@@ -6,14 +6,15 @@
 
 namespace cplab {
 
-Box RingAttention::travelling(std::string_view name, Category category, std::int64_t count) const {
-  return o.latents ? latent_buffer(b, name, Role::nominal, category, count, s.key_rows)
-                   : s.kv_buffer(name, Role::nominal, category, count, s.key_rows);
+Box RingAttention::travelling(std::string_view name, Category category, std::int64_t count,
+                              std::int64_t rows) const {
+  return o.latents ? latent_buffer(b, name, Role::nominal, category, count, rows)
+                   : s.kv_buffer(name, Role::nominal, category, count, rows);
 }
 
-Box RingAttention::gradients(std::string_view name, std::int64_t count) const {
-  return o.latents ? latent_buffer(b, name, o.gradient_wire, Category::working, count, s.key_rows)
-                   : s.dkv_buffer(name, o.gradient_wire, Category::working, count, s.key_rows);
+Box RingAttention::gradients(std::string_view name, std::int64_t count, std::int64_t rows) const {
+  return o.latents ? latent_buffer(b, name, o.gradient_wire, Category::working, count, rows)
+                   : s.dkv_buffer(name, o.gradient_wire, Category::working, count, rows);
 }
 
 Box RingAttention::projected(Lane lane, const Box& latents, const Latents& of_rank, const Rows& rows,

@@ -1,5 +1,9 @@
-// Narrows what a whole scope has to some of its heads; see ring_of_heads.hpp.
+// Narrows what a whole scope has to some of its heads, or of its keys; see ring_of_heads.hpp.
 #include "algorithms/softmax/ring_of_heads.hpp"
+
+#include <utility>
+
+#include "algorithms/core/tile.hpp"
 
 namespace cplab {
 namespace {
@@ -9,21 +13,37 @@ RingOptions on_lane(RingOptions options, int lane) {
   return options;
 }
 
-// Those tokens of the team's members, in its order, with the query heads that read those key heads.
-Distribution in_order(const Scope& whole, const Distribution& tokens, const Team& members, HeadRange keys) {
-  const std::int64_t sharing = whole.b.problem().heads / whole.b.problem().kv_heads;
+// Those tokens of the team's members, in its order.
+Distribution in_order(const Scope& whole, const Distribution& tokens, const Team& members) {
   Distribution some;
   for (const int position : members.positions) some.members.push_back(tokens[whole.team.place_of(position)]);
-  return with_heads(std::move(some), {keys.begin * sharing, keys.end * sharing});
+  some.replicated = tokens.replicated, some.everywhere = tokens.everywhere;
+  return some;
+}
+
+// The query heads that read those key heads.
+HeadRange readers(const Scope& whole, HeadRange keys) {
+  const std::int64_t sharing = whole.b.problem().heads / whole.b.problem().kv_heads;
+  return {keys.begin * sharing, keys.end * sharing};
+}
+
+// Of every member the runs in those rows, which keep their numbers.
+Distribution within(Distribution tokens, const Rows& rows) {
+  for (Holding& member : tokens.members) member.runs = runs_within(member.runs, rows);
+  return tokens;
 }
 
 }  // namespace
 
+PartialRing::PartialRing(const Scope& whole, const Team& members, const Distribution& tokens,
+                         const Distribution& key_tokens, RingOptions options, int lane)
+    : scope(whole.b, members, tokens, key_tokens, whole.layout), ring(scope, on_lane(options, lane)) {}
+
 RingOfHeads::RingOfHeads(const Scope& whole, const Team& members, HeadRange keys, RingOptions options,
                          int lane)
-    : scope(whole.b, members, in_order(whole, whole.tokens, members, keys),
-            in_order(whole, whole.key_tokens, members, keys), whole.layout),
-      ring(scope, on_lane(options, lane)) {}
+    : PartialRing(whole, members, with_heads(in_order(whole, whole.tokens, members), readers(whole, keys)),
+                  with_heads(in_order(whole, whole.key_tokens, members), readers(whole, keys)), options,
+                  lane) {}
 
 Box RingOfHeads::contiguous(const Box& kv) {
   if (scope.key_heads() == kv.problem_heads()) return kv;
@@ -58,6 +78,25 @@ const Backward& RingOfHeads::backward_part(const Backward& whole) {
 void RingOfHeads::finish(const Backward& whole) {
   if (scope.key_heads() == whole.dkv.problem_heads()) return;
   scope.b.copy(compute_lane, g.dkv, whole.dkv.of_problem(scope.key_heads()));
+}
+
+RingOfKeys::RingOfKeys(const Scope& whole, const Team& members, RowRange keys, RingOptions options, int lane,
+                       std::shared_ptr<RingSums> sums)
+    : PartialRing(whole, members, in_order(whole, whole.tokens, members),
+                  within(in_order(whole, whole.key_tokens, members), Rows::range(keys.begin, keys.count)),
+                  options, lane),
+      first_(sums->rings == 0) {
+  ring.sum_with(std::move(sums));
+}
+
+const Forward& RingOfKeys::forward_part(const Forward& whole) {
+  return f = whole;
+}
+
+const Backward& RingOfKeys::backward_part(const Backward& whole) {
+  g = whole;
+  if (!first_) g.out = {};
+  return g;
 }
 
 TeamSpec all_in_reverse(std::string name, std::int64_t ranks) {

@@ -20,7 +20,7 @@ constexpr const char* legal_slopes =
 // What softmax and linear attention do not share.
 void refuse_other_keys(const Table& table, const Problem& p) {
   if (p.attention != Attention::linear) {
-    for (const char* key : {"transition", "gate"})
+    for (const char* key : {"transition", "gate", "convolution"})
       if (table.has(key))
         table.fail(key, "only linear attention has it; legal with attention = \"linear\" alone");
     return;
@@ -94,6 +94,10 @@ void read_linear(const Table& table, Problem& p) {
     table.fail("gate",
                "only transition = \"matrix\" has it; legal without: transition = \"head\" (one gate a head), "
                "\"column\" (one for each column)");
+  p.convolution = table.integer("convolution", 0);
+  if (p.convolution != 0 && (p.convolution < 2 || p.convolution > limits::convolution))
+    table.fail("convolution", std::to_string(p.convolution) + " is not legal; legal: 0 (none), 2 to " +
+                                  std::to_string(limits::convolution) + " tokens that each row is made of");
   if (p.transition != Transition::decay) {
     if (table.has("slopes"))
       table.fail("slopes", "only transition = \"decay\" has slopes; \"" + std::string(name(p.transition)) +

@@ -63,7 +63,7 @@ class PublishedCost {
     KernelCost cost;
     cost.origin = Origin::assumed;
     cost.useful_sms = cost.tail_sms = hardware_.gpu.sms;
-    if (is_linear(op.kind)) {
+    if (is_linear(op.kind) && !is_convolution(op.kind)) {
       const LinearWork work = linear_work(calls, op, plan.scenario.problem.dtype, hardware_.gpu);
       const std::vector<Grid> grids = grids_of(work);
       for (const Grid& grid : grids)

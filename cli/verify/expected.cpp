@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "cli/verify/convolved_inputs.hpp"
 #include "cli/verify/linear_tolerance.hpp"
 #include "cli/verify/projected_keys.hpp"
 #include "cli/verify/roundings.hpp"
@@ -227,7 +230,9 @@ Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>
     none.query_states = none.key_states;
     LinearErrors exact;
     exact.key_states = exact.query_states = {none.key_states, none.key_states};
-    return by_name(std::move(none), std::move(exact));
+    Expected expected = by_name(std::move(none), std::move(exact));
+    if (p.convolves() && p.has_backward()) ConvolvedInputs::without_tokens(p, expected);
+    return expected;
   }
   reference::LinearInputs in{job.rows("q", of_keys), job.rows("k", of_keys), job.rows("v", of_values)};
   in.dout = job.rows("dout", of_values);
@@ -235,11 +240,21 @@ Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>
   in.log_decay = job.rows("log_decay", p.heads * p.gate_columns());
   in.beta = job.rows("beta", p.heads);
   job.stage("reference");
+  std::optional<ConvolvedInputs> convolved;
+  if (p.convolves()) {
+    using Rows = ConvolvedInputs::Rows;
+    convolved.emplace(p, job.tokens(),
+                      std::array{Rows{in.q, job.all("conv_q")}, Rows{in.k, job.all("conv_k")},
+                                 Rows{in.v, job.all("conv_v")}});
+    convolved->take(in);
+  }
   reference::LinearResult right = reference::linear_recurrence(shape, in, edges, job.after_head());
   job.stage("tolerances");
-  LinearErrors errors =
-      expected_linear_errors(p.dtype, job.roundings, shape, in, edges, right, job.after_head());
-  return by_name(std::move(right), std::move(errors));
+  LinearErrors errors = expected_linear_errors(p.dtype, job.roundings, shape, in, edges, right,
+                                               job.after_head(), convolved ? &convolved->errors() : nullptr);
+  Expected expected = by_name(std::move(right), std::move(errors));
+  if (convolved && p.has_backward()) convolved->go_back(expected);
+  return expected;
 }
 
 Expected expected_projected(const SequenceJob& job) {

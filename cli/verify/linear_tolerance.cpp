@@ -21,6 +21,7 @@ struct HeadRows {
   std::int64_t width = 0;
   std::vector<double> values;
   const double* operator[](std::int64_t t) const { return &values[as_index(t * width)]; }
+  const double* maybe(std::int64_t t) const { return values.empty() ? nullptr : (*this)[t]; }
 };
 
 HeadRows rows_of(std::span<const double> tensor, std::int64_t heads, std::int64_t head, std::int64_t width) {
@@ -50,7 +51,7 @@ class Head {
  public:
   Head(DType dtype, const PlanRoundings& roundings, const reference::LinearShape& shape,
        const reference::LinearInputs& in, std::span<const std::int64_t> edges,
-       const reference::LinearResult& right, std::int64_t head, LinearErrors& errors)
+       const reference::LinearResult& right, std::int64_t head, LinearErrors& errors, const MadeRows* made)
       : shape_(shape),
         head_(head),
         edges_(edges),
@@ -67,6 +68,10 @@ class Head {
         log_decay_(of_columns(rows_of(in.log_decay, shape.H, head, shape.gates()), shape.D)),
         beta_(rows_of(in.beta, shape.H, head, 1)) {
     if (decays()) slope_ = in.slopes[as_index(head)];
+    if (made == nullptr) return;
+    of_q_ = rows_of(made->q, shape.H, head, shape.D);
+    of_k_ = rows_of(made->k, shape.H, head, shape.D);
+    of_v_ = rows_of(made->v, shape.H, head, shape.E);
   }
 
   void run() {
@@ -86,7 +91,7 @@ class Head {
   TrackedState zero_state() const { return {shape_.D, shape_.E, state_roundings()}; }
   TokenTransition transition(std::int64_t t) const {
     TokenTransition token{log_decay_[t]};
-    if (!beta_.values.empty()) token.k = k_[t], token.beta = *beta_[t];
+    if (!beta_.values.empty()) token.k = k_[t], token.beta = *beta_[t], token.k_variance = of_k_.maybe(t);
     return token;
   }
 
@@ -100,6 +105,11 @@ class Head {
     result.error.variance[i] = of_states + (rounds ? e2_ * near : 0) + f2_ * sums * (near + right2) / 2 +
                                e2_ * result_variance(result.roundings, terms, result.right[i]) + tiny2_;
   }
+
+  // Errors of what a state is made of.
+  FactorErrors of_key(std::int64_t t) const { return {of_k_.maybe(t), of_v_.maybe(t)}; }
+  FactorErrors of_query(std::int64_t t) const { return {of_q_.maybe(t), nullptr}; }
+  double key_variance(std::int64_t t, std::int64_t d) const { return of_k_.values.empty() ? 0 : of_k_[t][d]; }
 
   // Terms of one sum that makes a state: the tokens of a block, the products of a transition matrix.
   std::int64_t summed_at_edge(std::int64_t tokens) const {
@@ -136,7 +146,7 @@ class Head {
       const std::int64_t t = reverse ? n - 1 - s : s;
       if (!reverse && std::ranges::count(edges_, t) > 0)
         keep_at_edge(t, t, state.decayed(factor), errors_.key_states);
-      state.advance(factor, slope_, a[t], b[t]);
+      state.advance(factor, slope_, a[t], b[t], reverse ? of_query(t) : of_key(t));
       read(state, t, s, reverse);
       if (reverse) keep_at_edge(t, n - t, state, errors_.query_states);
     }
@@ -151,10 +161,10 @@ class Head {
     const Result of_columns = reverse ? Result{right_.dk, errors_.dk, roundings_.dkv}
                                       : Result{right_.dq, errors_.dq, roundings_.dq};
     near_pairs(t, s, reverse);
-    state.over_rows(reverse ? k_[t] : q_[t], sums_);
+    state.over_rows(reverse ? k_[t] : q_[t], sums_, (reverse ? of_k_ : of_q_).maybe(t));
     for (std::int64_t x = 0; x < E; ++x) product(of_rows, t, E, x, D, pairs_of_rows_[as_index(x)]);
     if (!has_backward()) return;
-    state.over_columns(reverse ? v_[t] : dout_[t], sums_);
+    state.over_columns(reverse ? v_[t] : dout_[t], sums_, reverse ? of_v_.maybe(t) : nullptr);
     for (std::int64_t d = 0; d < D; ++d) product(of_columns, t, D, d, E, pairs_of_columns_[as_index(d)]);
   }
 
@@ -190,7 +200,7 @@ class Head {
   void step(std::int64_t t, TrackedState& state) const {
     const TokenTransition token = transition(t);
     state.pass(token);
-    state.add_outer(token.beta, k_[t], v_[t]);
+    state.add_outer(token.beta, k_[t], v_[t], of_key(t));
   }
 
   void forward_by_tokens() {
@@ -199,7 +209,7 @@ class Head {
       if (has_backward() && t % stride() == 0) kept_.push_back(state);
       keep_at_edge(t, t, state, errors_.key_states);
       step(t, state);
-      state.over_rows(q_[t], sums_);
+      state.over_rows(q_[t], sums_, of_q_.maybe(t));
       for (std::int64_t x = 0; x < shape_.E; ++x)
         product({right_.out, errors_.out, roundings_.out}, t, shape_.E, x, shape_.D, 0);
       if (!has_backward()) continue;
@@ -232,7 +242,7 @@ class Head {
     TrackedState m = zero_state();
     keep_at_edge(shape_.S, 0, m, errors_.query_states);
     for (std::int64_t t = shape_.S - 1; t >= 0; --t) {
-      m.add_outer(1, q_[t], dout_[t]);
+      m.add_outer(1, q_[t], dout_[t], of_query(t));
       TokenTransition token = transition(t);
       TrackedState x = state_before(t);
       TokenTransition factors = token;
@@ -264,16 +274,17 @@ class Head {
     double beta_variance = 0, beta_terms = 0;
     for (std::int64_t e = 0; e < E; ++e) {
       double f_terms = 0, f_squares = 0, u_terms = square(v_[t][e]);
+      if (const double* of_v = of_v_.maybe(t)) vectors.u_variance[as_index(e)] += of_v[e];
       for (std::int64_t d = 0; d < D; ++d) {
         const std::size_t i = as_index(d * E + e);
         const double k = k_[t][d], k2 = square(k);
         vectors.f[as_index(e)] += k * m.value[i];
-        vectors.f_variance[as_index(e)] += k2 * m.variance[i];
+        vectors.f_variance[as_index(e)] += k2 * m.variance[i] + key_variance(t, d) * square(m.value[i]);
         f_squares += k2 * square(m.value[i]);
         f_terms += k2 * m.terms[i];
         if (token.k == nullptr) continue;
         vectors.u[as_index(e)] -= k * x.value[i];
-        vectors.u_variance[as_index(e)] += k2 * x.variance[i];
+        vectors.u_variance[as_index(e)] += k2 * x.variance[i] + key_variance(t, d) * square(x.value[i]);
         u_terms += k2 * square(x.value[i]);
       }
       const double f2 = square(vectors.f[as_index(e)]), u2 = square(vectors.u[as_index(e)]);
@@ -334,6 +345,7 @@ class Head {
   LinearErrors& errors_;
   double e2_, f2_, tiny2_;
   HeadRows q_, k_, v_, dout_, log_decay_, beta_;
+  HeadRows of_q_, of_k_, of_v_;  // variances that they have; empty: none
   double slope_ = 0;
   TrackedState::Sums sums_;
   std::vector<double> pairs_of_rows_, pairs_of_columns_;
@@ -348,7 +360,8 @@ LinearErrors expected_linear_errors(DType dtype, const PlanRoundings& roundings,
                                     const reference::LinearShape& shape,
                                     const reference::LinearInputs& inputs,
                                     std::span<const std::int64_t> edges, const reference::LinearResult& right,
-                                    const std::function<void(std::int64_t)>& after_head) {
+                                    const std::function<void(std::int64_t)>& after_head,
+                                    const MadeRows* made) {
   LinearErrors errors;
   const auto each = [&](const auto& visit) {
     visit(errors.out, right.out);
@@ -366,7 +379,9 @@ LinearErrors expected_linear_errors(DType dtype, const PlanRoundings& roundings,
   });
   reference::for_each_unit(
       shape.H,
-      [&](std::int64_t h, int) { Head(dtype, roundings, shape, inputs, edges, right, h, errors).run(); },
+      [&](std::int64_t h, int) {
+        Head(dtype, roundings, shape, inputs, edges, right, h, errors, made).run();
+      },
       after_head);
   if (dtype == DType::fp64)
     each([](ExpectedError& error, const std::vector<double>& of) { hold_to_fp64(of, error); });

@@ -22,6 +22,13 @@
 // column and matrix are computed token by token in the accumulation dtype: no e but that of results. A delta
 // rule subtracts beta k_d (k S)_x, a sum of D products, from S_dx, which may be all but equal to it: f^2 of
 // S_dx before, twice (once for the diagonal of a T that is stored), of the result, and of the sum as above.
+// Of a delta rule in whose keys there are errors, var(k_d) beta^2 (k S)_x^2 and k_d^2 beta^2 sum_d var(k_d)
+// S_dx^2 more.
+//
+// Convolved Q, K and V have errors of their own, of one rounding and of a sum of W terms: var(x) = e^2 x^2 +
+// f^2 W/4 (x^2 + sum t^2). A product of them has that of each factor times the square of the other one. What
+// is read with them: sum_d var(q_d) S_dx^2, likewise for v R^T and k R.
+//
 // For matrix, with X = diag(exp g) S and u = v - k X, F = k M, errors of products add as those of their
 // factors:
 //  dk        beta^2 sum_x (var(M) u^2 + M^2 var(u) + var(X) F^2 + X^2 var(F))
@@ -33,6 +40,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "cli/verify/roundings.hpp"
 #include "cli/verify/tolerance.hpp"
@@ -47,11 +55,18 @@ struct LinearErrors {
   ExpectedError out, dq, dk, dv, dlog_decay, dbeta, key_states, query_states;
 };
 
-// For one sequence; arguments as for reference::linear_recurrence, whose result `right` is.
+// Variances of errors that rows have before attention, in the layout of the rows.
+struct MadeRows {
+  std::vector<double> q, k, v;
+};
+
+// For one sequence; arguments as for reference::linear_recurrence, whose result `right` is. `made`: Q, K and
+// V are no inputs but computed.
 LinearErrors expected_linear_errors(DType dtype, const PlanRoundings& roundings,
                                     const reference::LinearShape& shape,
                                     const reference::LinearInputs& inputs,
                                     std::span<const std::int64_t> edges, const reference::LinearResult& right,
-                                    const std::function<void(std::int64_t heads_done)>& after_head = {});
+                                    const std::function<void(std::int64_t heads_done)>& after_head = {},
+                                    const MadeRows* made = nullptr);
 
 }  // namespace cplab

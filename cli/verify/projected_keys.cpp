@@ -5,16 +5,11 @@
 #include <numeric>
 #include <utility>
 
+#include "cli/verify/made_operands.hpp"
 #include "cli/verify/rounding_errors.hpp"
 
 namespace cplab {
 namespace {
-
-std::vector<double> squares(std::span<const double> values) {
-  std::vector<double> result(values.size());
-  std::ranges::transform(values, result.begin(), square);
-  return result;
-}
 
 double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
@@ -30,13 +25,6 @@ struct SquaredInputs {
         value_weights(squares(in.value_weights)) {}
   reference::LatentInputs inputs() const { return {latent, rope_key, key_weights, value_weights}; }
 };
-
-// Of a gradient with cancellation in it the terms, else itself.
-std::vector<double> larger_squares(const ExpectedTensor& of) {
-  std::vector<double> result = squares(of.right);
-  for (std::size_t i = 0; i < result.size(); ++i) result[i] = std::max(result[i], of.error.terms[i]);
-  return result;
-}
 
 }  // namespace
 
@@ -65,24 +53,6 @@ ProjectedKeys::ProjectedKeys(const Problem& p, const reference::LatentInputs& in
     for (double& variance : *of) variance *= of_sum;
 }
 
-// The sum of `summed` terms, in the dtype of sums, and what the plan rounds it to.
-ExpectedTensor ProjectedKeys::result(std::vector<double> right, std::vector<double> variance,
-                                     std::vector<double> terms, std::int64_t summed,
-                                     const Roundings& roundings) const {
-  ExpectedTensor all{std::move(right), {std::move(variance), std::move(terms)}};
-  if (dtype_ == DType::fp64) {
-    hold_to_fp64(all.right, all.error);
-    return all;
-  }
-  const double e2 = rounding_variance(dtype_), f2 = std::min(e2, rounding_variance(DType::fp32));
-  for (std::size_t i = 0; i < all.right.size(); ++i) {
-    const double of_terms = all.error.terms[i], value = all.right[i];
-    all.error.variance[i] += f2 * static_cast<double>(summed) / 4 * (of_terms + square(value)) +
-                             e2 * result_variance(roundings, of_terms, value) + square(underflow(dtype_));
-  }
-  return all;
-}
-
 void ProjectedKeys::go_back(const PlanRoundings& roundings, Expected& expected) const {
   const ExpectedTensor &dk = expected.at("dk"), &dv = expected.at("dv");
   const SquaredInputs squared(in_);
@@ -91,16 +61,17 @@ void ProjectedKeys::go_back(const PlanRoundings& roundings, Expected& expected) 
       reference::latent_gradients(shape_, squared.inputs(), dk.error.variance, dv.error.variance);
   reference::LatentGradients terms =
       reference::latent_gradients(shape_, squared.inputs(), larger_squares(dk), larger_squares(dv));
-  // Weights are summed over the ranks in the dtype of sums, in an order of its own.
-  constexpr std::int64_t of_ranks = 64;
-  expected["dlatent"] = result(std::move(right.dlatent), std::move(variance.dlatent),
-                               std::move(terms.dlatent), shape_.H * (shape_.X + shape_.E), roundings.dlatent);
-  expected["drope_key"] = result(std::move(right.drope_key), std::move(variance.drope_key),
-                                 std::move(terms.drope_key), shape_.H, roundings.dlatent);
-  expected["dkey_weights"] = result(std::move(right.dkey_weights), std::move(variance.dkey_weights),
-                                    std::move(terms.dkey_weights), shape_.S + of_ranks, {});
-  expected["dvalue_weights"] = result(std::move(right.dvalue_weights), std::move(variance.dvalue_weights),
-                                      std::move(terms.dvalue_weights), shape_.S + of_ranks, {});
+  expected["dlatent"] =
+      result_of_sums(dtype_, std::move(right.dlatent), std::move(variance.dlatent), std::move(terms.dlatent),
+                     shape_.H * (shape_.X + shape_.E), roundings.dlatent);
+  expected["drope_key"] = result_of_sums(dtype_, std::move(right.drope_key), std::move(variance.drope_key),
+                                         std::move(terms.drope_key), shape_.H, roundings.dlatent);
+  expected["dkey_weights"] =
+      result_of_sums(dtype_, std::move(right.dkey_weights), std::move(variance.dkey_weights),
+                     std::move(terms.dkey_weights), shape_.S + summed_over_ranks, {});
+  expected["dvalue_weights"] =
+      result_of_sums(dtype_, std::move(right.dvalue_weights), std::move(variance.dvalue_weights),
+                     std::move(terms.dvalue_weights), shape_.S + summed_over_ranks, {});
 }
 
 }  // namespace cplab

@@ -18,9 +18,6 @@ class ProjectedKeys {
   void go_back(const PlanRoundings&, Expected&) const;
 
  private:
-  ExpectedTensor result(std::vector<double> right, std::vector<double> variance, std::vector<double> terms,
-                        std::int64_t summed, const Roundings&) const;
-
   DType dtype_;
   reference::LatentShape shape_;
   reference::LatentInputs in_;

@@ -87,7 +87,8 @@ std::int64_t row_elements(const Problem& p, const ProblemTensor& tensor) {
 Tensor random_tensor(const Problem& p, std::uint64_t stream, const ProblemTensor& of) {
   Tensor tensor = filled(shape_of(p, of), nan_value);
   const std::int64_t count = row_elements(p, of);
-  const double size = of.values == Values::weights ? 1 / std::sqrt(static_cast<double>(p.kv_latent)) : 1;
+  const double summed = static_cast<double>(p.has_latent() ? p.kv_latent : p.convolution),
+               size = of.values == Values::weights ? 1 / std::sqrt(summed) : 1;
   const std::vector<std::int64_t>& lengths = p.lengths_of(of.side());
   for_each_row(p, of, count, [&](std::int64_t first, std::size_t b, std::int64_t position) {
     if (position >= 0 && position >= lengths[b]) return;
@@ -159,6 +160,8 @@ std::string axes_text(std::string_view axes) {
       text += "size";
     } else if (axis == 'C' || axis == 'R') {
       text += axis == 'C' ? "kv_latent" : "rope_size";
+    } else if (axis == 'W') {
+      text += "convolution";
     } else if (axis == 'K') {
       text += "keys";
     } else if (axis == 'N') {

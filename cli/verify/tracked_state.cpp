@@ -46,13 +46,28 @@ TrackedState::TrackedState(std::int64_t D, std::int64_t E, const StateRoundings&
       E_(E),
       roundings_(roundings) {}
 
-void TrackedState::advance(double factor, double slope, const double* a, const double* b) {
+// The variance of strength a_d b_x.
+void TrackedState::add_factor_errors(double strength, const double* a, const double* b,
+                                     const FactorErrors& errors) {
+  if (errors.a == nullptr && errors.b == nullptr) return;
+  for (std::int64_t d = 0; d < D_; ++d)
+    for (std::int64_t x = 0; x < E_; ++x) {
+      double more = 0;
+      if (errors.a != nullptr) more += errors.a[d] * square(b[x]);
+      if (errors.b != nullptr) more += square(a[d]) * errors.b[x];
+      variance[as_index(d * E_ + x)] += square(strength) * more;
+    }
+}
+
+void TrackedState::advance(double factor, double slope, const double* a, const double* b,
+                           const FactorErrors& errors) {
   const double sums = roundings_.sums * (1 + square(slope));
   for (std::int64_t d = 0; d < D_; ++d) {
     const std::size_t row = as_index(d * E_);
     advance_row(factor, roundings_.rows, sums, a[d], b, E_, &value[row], &terms[row], &peak[row],
                 &variance[row]);
   }
+  add_factor_errors(1, a, b, errors);
 }
 
 TrackedState TrackedState::decayed(double factor) const {
@@ -78,7 +93,13 @@ void TrackedState::scale_rows(const double* log_factors) {
 
 // An element of the new state is (1 - beta k_d^2) times its old self less beta k_d k_d' times the others of
 // its column; variances go with the squares of these.
-void TrackedState::reflect(const double* k, double beta) {
+void TrackedState::reflect(const TokenTransition& token) {
+  const double *k = token.k, *k_variance = token.k_variance;
+  const double beta = token.beta;
+  std::vector<double> of_key(as_index(k_variance == nullptr ? 0 : E_));  // sum of var(k_d) value^2
+  for (std::int64_t d = 0; d < D_ && k_variance != nullptr; ++d)
+    for (std::int64_t x = 0; x < E_; ++x)
+      of_key[as_index(x)] += k_variance[d] * square(value[as_index(d * E_ + x)]);
   for (auto* sums : {&along_, &along_variance_, &along_terms_, &along_peak_, &along_value_})
     sums->assign(as_index(E_), 0);
   for (std::int64_t d = 0; d < D_; ++d) {
@@ -103,44 +124,52 @@ void TrackedState::reflect(const double* k, double beta) {
       const double along = (along_value_[as_index(x)] + square(along_[as_index(x)])) / 2;
       variance[i] = passed(variance[i], along_variance_[as_index(x)]) +
                     roundings_.sums * (2 * before2 + square(value[i]) + others * products * along);
+      if (k_variance != nullptr)
+        variance[i] +=
+            square(beta) * k_variance[d] * square(along_[as_index(x)]) + others * of_key[as_index(x)];
     }
   }
 }
 
 void TrackedState::pass(const TokenTransition& token) {
   scale_rows(token.log_factors);
-  if (token.k != nullptr) reflect(token.k, token.beta);
+  if (token.k != nullptr) reflect(token);
 }
 
 void TrackedState::pass_transposed(const TokenTransition& token) {
-  if (token.k != nullptr) reflect(token.k, token.beta);
+  if (token.k != nullptr) reflect(token);
   scale_rows(token.log_factors);
 }
 
-void TrackedState::add_outer(double strength, const double* a, const double* b) {
+void TrackedState::add_outer(double strength, const double* a, const double* b, const FactorErrors& errors) {
   for (std::int64_t d = 0; d < D_; ++d) {
     const std::size_t row = as_index(d * E_);
     advance_row(1, roundings_.rows + roundings_.sums, roundings_.sums, strength * a[d], b, E_, &value[row],
                 &terms[row], &peak[row], &variance[row]);
   }
+  add_factor_errors(strength, a, b, errors);
 }
 
-void TrackedState::over_rows(const double* reader, Sums& sums) const {
+void TrackedState::over_rows(const double* reader, Sums& sums, const double* reader_variance) const {
   for (auto* each : {&sums.variance, &sums.peak, &sums.terms}) each->assign(as_index(E_), 0);
   for (std::int64_t d = 0; d < D_; ++d) {
     const double weight = square(reader[d]);
     add_weighted(weight, &variance[as_index(d * E_)], sums.variance.data(), E_);
     add_weighted(weight, &peak[as_index(d * E_)], sums.peak.data(), E_);
     add_weighted(weight, &terms[as_index(d * E_)], sums.terms.data(), E_);
+    for (std::int64_t x = 0; x < E_ && reader_variance != nullptr; ++x)
+      sums.variance[as_index(x)] += reader_variance[d] * square(value[as_index(d * E_ + x)]);
   }
 }
 
-void TrackedState::over_columns(const double* reader, Sums& sums) const {
+void TrackedState::over_columns(const double* reader, Sums& sums, const double* reader_variance) const {
   for (auto* each : {&sums.variance, &sums.peak, &sums.terms}) each->assign(as_index(D_), 0);
   for (std::int64_t d = 0; d < D_; ++d) {
     sums.variance[as_index(d)] = sum_weighted(reader, &variance[as_index(d * E_)], E_);
     sums.peak[as_index(d)] = sum_weighted(reader, &peak[as_index(d * E_)], E_);
     sums.terms[as_index(d)] = sum_weighted(reader, &terms[as_index(d * E_)], E_);
+    for (std::int64_t x = 0; x < E_ && reader_variance != nullptr; ++x)
+      sums.variance[as_index(d)] += reader_variance[x] * square(value[as_index(d * E_ + x)]);
   }
 }
 

@@ -19,6 +19,12 @@ struct TokenTransition {
   const double* log_factors = nullptr;  // [D]
   const double* k = nullptr;            // [D]; null: no delta rule
   double beta = 1;
+  const double* k_variance = nullptr;  // [D], of errors that the key has; null: none
+};
+
+// Variances of errors that the factors of an outer product have; null: none.
+struct FactorErrors {
+  const double *a = nullptr, *b = nullptr;
 };
 
 // [D,E] each, zero at first.
@@ -29,29 +35,31 @@ class TrackedState {
   std::vector<double> value, terms, peak, variance;
 
   // value = factor value + a^T b, with one factor exp(-slope).
-  void advance(double factor, double slope, const double* a, const double* b);
+  void advance(double factor, double slope, const double* a, const double* b, const FactorErrors& = {});
   // value = T value (or T^T value).
   void pass(const TokenTransition& token);
   void pass_transposed(const TokenTransition& token);
-  void add_outer(double strength, const double* a, const double* b);
+  void add_outer(double strength, const double* a, const double* b, const FactorErrors& = {});
 
   // Everything decayed once more.
   TrackedState decayed(double factor) const;
 
-  // Sums with squares of `reader` as weights: over the D rows (into E numbers each) ...
+  // Sums with squares of `reader` as weights, which may have errors of their own: over the D rows (into E
+  // numbers each) ...
   struct Sums {
     std::vector<double> variance, peak, terms;
   };
-  void over_rows(const double* reader, Sums& sums) const;
+  void over_rows(const double* reader, Sums& sums, const double* reader_variance = nullptr) const;
   // ... and over the E columns (into D numbers each).
-  void over_columns(const double* reader, Sums& sums) const;
+  void over_columns(const double* reader, Sums& sums, const double* reader_variance = nullptr) const;
 
   std::int64_t D() const { return D_; }
   std::int64_t E() const { return E_; }
 
  private:
   void scale_rows(const double* log_factors);
-  void reflect(const double* k, double beta);  // times I - beta k^T k, which is its own transpose
+  void add_factor_errors(double strength, const double* a, const double* b, const FactorErrors&);
+  void reflect(const TokenTransition&);  // times I - beta k^T k, which is its own transpose
 
   std::int64_t D_, E_;
   StateRoundings roundings_;

@@ -36,6 +36,8 @@ void launch(const CpuTables& tables, const KernelCall& call) {
     void operator()(const kernels::LinearScan& c) const { l.scan(c); }
     void operator()(const kernels::LinearCombine& c) const { l.combine(c); }
     void operator()(const kernels::LinearInter& c) const { l.inter(c); }
+    void operator()(const kernels::Convolve& c) const { l.convolve(c); }
+    void operator()(const kernels::FilterGradient& c) const { l.filter_gradient(c); }
     void operator()(const kernels::MaskedAttend& c) const { m.attend(c); }
     void operator()(const kernels::MaskedAttendBackward& c) const { m.attend_backward(c); }
   };

@@ -9,7 +9,8 @@
 namespace cplab::kernels {
 const LinearTiles& cpu_linear_tiles() {
   static const LinearTiles tiles{linear_local_cpu, linear_local_backward_cpu, linear_state_cpu,
-                                 linear_scan_cpu,  linear_combine_cpu,        linear_inter_cpu};
+                                 linear_scan_cpu,  linear_combine_cpu,        linear_inter_cpu,
+                                 convolve_cpu,     filter_gradient_cpu};
   return tiles;
 }
 

@@ -12,6 +12,8 @@ void linear_state_cpu(const LinearState& call);
 void linear_scan_cpu(const LinearScan& call);
 void linear_combine_cpu(const LinearCombine& call);
 void linear_inter_cpu(const LinearInter& call);
+void convolve_cpu(const Convolve& call);
+void filter_gradient_cpu(const FilterGradient& call);
 
 // inter with numbers of tokens, counted from the chunk's first, that went through some type.
 using TokenNumber = std::int64_t (*)(std::int64_t);

@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/families/linear/variants.hpp"
 #include "kernels/linear_checks.hpp"
+#include "kernels/tiles/linear_cuts.hpp"
 
 namespace cplab::kernels {
 
@@ -39,26 +42,28 @@ std::vector<RowRun> physical_runs(const View& view, std::span<const RowRun> comp
 }
 
 template <class State>
-void zero_rows(State& state, LinearCall& call, const View& view, std::span<const RowRun> compact) {
+void zero_rows(State& state, std::vector<DeviceView>& zeroed, const View& view,
+               std::span<const RowRun> compact) {
   if (compact.empty()) return;
   const std::vector<RowRun> runs = physical_runs(view, compact);
   View part = view;
   part.rows = 0;
   for (const RowRun& run : runs) part.rows += run.count;
   part.runs = runs;
-  state.set(call.zeroed.emplace_back(), part);
+  state.set(zeroed.emplace_back(), part);
 }
 
 // Stored rows that are in no chunk.
 template <class State>
-void zero_other_rows(State& state, LinearCall& call, const View& view, const Chunks& chunks, Write write) {
-  if (write == Write::store) zero_rows(state, call, view, rows_in_no_chunk(chunks.list, view.rows));
+void zero_other_rows(State& state, std::vector<DeviceView>& zeroed, const View& view, const Chunks& chunks,
+                     Write write) {
+  if (write == Write::store) zero_rows(state, zeroed, view, rows_in_no_chunk(chunks.list, view.rows));
 }
 
 // States of final_state that no chunk names: nothing leaves there.
 template <class State>
-void zero_other_states(State& state, LinearCall& call, const std::optional<View>& view, std::int64_t D,
-                       const Chunks& chunks, std::int32_t Chunk::*edge) {
+void zero_other_states(State& state, std::vector<DeviceView>& zeroed, const std::optional<View>& view,
+                       std::int64_t D, const Chunks& chunks, std::int32_t Chunk::*edge) {
   if (!view || view->rows == 0) return;
   std::vector<bool> named(static_cast<std::size_t>(view->rows / D));
   for (const Chunk& chunk : chunks.list)
@@ -66,7 +71,7 @@ void zero_other_states(State& state, LinearCall& call, const std::optional<View>
   std::vector<RowRun> others;
   for (std::size_t n = 0; n < named.size(); ++n)
     if (!named[n]) others.push_back({static_cast<std::int64_t>(n) * D, D, 1});
-  zero_rows(state, call, *view, others);
+  zero_rows(state, zeroed, *view, others);
 }
 
 template <class State>
@@ -118,8 +123,8 @@ std::size_t CudaCalls::add(const LinearLocal& call) {
   set(state, p.carry, call.carry);
   set(state, p.final_state, call.final_state);
   p.write = call.write;
-  zero_other_rows(state, *added, call.out, call.chunks, call.write);
-  zero_other_states(state, *added, call.final_state, call.q.width, call.chunks, &Chunk::right);
+  zero_other_rows(state, added->zeroed, call.out, call.chunks, call.write);
+  zero_other_states(state, added->zeroed, call.final_state, call.q.width, call.chunks, &Chunk::right);
   return state.note(push(state, chosen, added), cuda::fall_back(call, state.options));
 }
 
@@ -143,8 +148,8 @@ std::size_t CudaCalls::add(const LinearLocalBackward& call) {
   set(state, p.final_state, call.final_state);
   p.write = call.write;
   for (const View* view : {&call.dq, &call.dk, &call.dv})
-    zero_other_rows(state, *added, *view, call.chunks, call.write);
-  zero_other_states(state, *added, call.final_state, call.q.width, call.chunks, &Chunk::left);
+    zero_other_rows(state, added->zeroed, *view, call.chunks, call.write);
+  zero_other_states(state, added->zeroed, call.final_state, call.q.width, call.chunks, &Chunk::left);
   return state.note(push(state, chosen, added), cuda::fall_back(call, state.options));
 }
 
@@ -173,7 +178,7 @@ std::size_t CudaCalls::add(const LinearScan& call) {
   p.sums_only = call.sums_only;
   if (state_count(call) > 0) p.state_rows = static_cast<std::int32_t>(call.state.rows / state_count(call));
   if (call.final_state && p.state_rows > 0)
-    zero_other_states(state, *added, call.final_state, p.state_rows, call.chunks,
+    zero_other_states(state, added->zeroed, call.final_state, p.state_rows, call.chunks,
                       call.reverse ? &Chunk::left : &Chunk::right);
   return push(state, chosen, added);
 }
@@ -211,8 +216,63 @@ std::size_t CudaCalls::add(const LinearInter& call) {
   set(state, p.dv, call.dv);
   p.write = call.write;
   for (const std::optional<View>* view : {&call.out, &call.dq, &call.dk, &call.dv})
-    if (*view) zero_other_rows(state, *added, **view, call.chunks, call.write);
+    if (*view) zero_other_rows(state, added->zeroed, **view, call.chunks, call.write);
   return push(state, chosen, added);
+}
+
+namespace {
+
+// A convolution being added, or a filter's gradient.
+template <class Params>
+struct ConvolutionCall {
+  Params params;
+  std::vector<DeviceView> zeroed;
+};
+
+template <class Params, class State, class Call>
+std::shared_ptr<ConvolutionCall<Params>> begin_convolution(State& state, const Call& call,
+                                                           std::int64_t factors) {
+  const std::int64_t taps = factors / std::max<std::int64_t>(call.from.width, 1);
+  if (taps > most_taps)
+    throw std::invalid_argument("a convolution over " + std::to_string(taps) +
+                                " tokens has no kernel on GPUs; " + std::to_string(most_taps) +
+                                " is the most");
+  auto added = state.template begin<ConvolutionCall<Params>>();
+  added->zeroed.reserve(1);
+  Params& p = added->params;
+  const std::vector<DeviceChunk> tiles = short_chunks(call.chunks.list);
+  p.count = static_cast<std::int32_t>(tiles.size());
+  p.taps = static_cast<std::int32_t>(taps);
+  if (!tiles.empty()) state.template point<DeviceChunk>(p.tiles, tiles);
+  state.set(p.from, call.from);
+  set(state, p.halo, call.halo);
+  return added;
+}
+
+}  // namespace
+
+std::size_t CudaCalls::add(const Convolve& call) {
+  check_call(call);
+  State& state = *state_;
+  const auto added = begin_convolution<ConvolveParams>(state, call, call.filter.width);
+  state.set(added->params.filter, call.filter);
+  state.set(added->params.into, call.into);
+  added->params.reverse = call.reverse;
+  zero_other_rows(state, added->zeroed, call.into, call.chunks, Write::store);
+  return state.push("convolve", [added](CudaStream stream) {
+    for (const DeviceView& view : added->zeroed) launch_fill(view, 0, stream);
+    launch_convolve(added->params, stream);
+  });
+}
+
+std::size_t CudaCalls::add(const FilterGradient& call) {
+  check_call(call);
+  State& state = *state_;
+  const auto added = begin_convolution<FilterGradientParams>(state, call, call.dfilter.width);
+  state.set(added->params.dout, call.dout);
+  state.set(added->params.dfilter, call.dfilter);
+  return state.push("filter_gradient",
+                    [added](CudaStream stream) { launch_filter_gradient(added->params, stream); });
 }
 
 }  // namespace cplab::kernels

@@ -8,6 +8,7 @@
 
 #include "algorithms/core/build.hpp"
 #include "algorithms/core/list.hpp"
+#include "algorithms/core/resolve.hpp"
 #include "derive/edges.hpp"
 #include "derive/edits.hpp"
 #include "tests/algorithms/check_expect.hpp"

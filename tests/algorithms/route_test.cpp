@@ -114,11 +114,13 @@ TEST_CASE("closed form, double_ring: the bytes of a ring in fewer rounds") {
   }
 }
 
-// Two messages where a ring has one, of half of the key heads each, beside each other.
+// Two messages where a ring has one, of half of the key heads each or of half of the keys, beside each other.
 TEST_CASE("closed form, bidirectional: the bytes and rounds of a ring, in twice as many messages") {
-  for (int P = 1; P <= 9; ++P)
-    check_sent("bidirectional", P, {{"rotation", std::string("whole")}},
-               {(P - 1) * kv * 2, 2 * (P - 1), P - 1}, {(P - 1) * kv * (2 + 4), 4 * (P - 1), P == 1 ? 0 : P});
+  for (const char* halves : {"heads", "keys"})
+    for (int P = 1; P <= 9; ++P)
+      check_sent("bidirectional", P, {{"rotation", std::string("whole")}, {"halves", std::string(halves)}},
+                 {(P - 1) * kv * 2, 2 * (P - 1), P - 1},
+                 {(P - 1) * kv * (2 + 4), 4 * (P - 1), P == 1 ? 0 : P});
 }
 
 // q to each other rank, out and LSE home from it: P - 1 hops, and the last way home. Backward q, dout, LSE

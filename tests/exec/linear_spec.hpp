@@ -28,6 +28,7 @@ struct LinearScenarioSpec {
   std::int64_t heads = 3, head_size = 8, value_size = 5;
   bool backward = true;
   std::int64_t replicas = 1;
+  std::int64_t convolution = 0;
   std::vector<std::pair<std::string, OptionValue>> options;
 };
 
@@ -47,6 +48,7 @@ inline Scenario linear_scenario(const LinearScenarioSpec& spec) {
   p.transition = spec.transition;
   p.gate = spec.gate;
   p.slopes = spec.slopes;
+  p.convolution = spec.convolution;
   p.direction = spec.backward ? Direction::forward_backward : Direction::forward;
   testing::take_attention(p, Attention::linear);
   s.parallel.ranks = spec.ranks;

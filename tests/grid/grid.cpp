@@ -69,6 +69,7 @@ std::vector<Dimension> dimensions_of(const Algorithm& algorithm, const Settings&
       testing::dtype_dimension({on_gpu ? DType::fp32 : DType::fp64, DType::fp32, DType::bf16, DType::fp16}));
   all.push_back(pair_masks_of(algorithm, on_gpu));
   all.push_back(testing::max_logit_dimension());
+  all.push_back(testing::convolution_dimension());
   all.push_back(transitions_of(algorithm, on_gpu));
   return all;
 }

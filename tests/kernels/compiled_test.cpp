@@ -28,9 +28,10 @@ void add_names(std::set<std::string>& names, const Variants& variants) {
 TEST_CASE("kernel entries: every variant of every build has some, none has another name, none is twice") {
   for (const KernelBuild& build : builds) {
     std::set<std::string> variants{
-        "row_dot",   "merge",       "sink_gradient", "merge_lse",        "rescale",
-        "copy",      "cast",        "add",           "maximum",          "fill",
-        "mask_scan", "select_keys", "project",       "project_backward", "weight_gradient"};
+        "row_dot",   "merge",          "sink_gradient", "merge_lse",        "rescale",
+        "copy",      "cast",           "add",           "maximum",          "fill",
+        "mask_scan", "select_keys",    "project",       "project_backward", "weight_gradient",
+        "convolve",  "filter_gradient"};
     add_names(variants, attend_variants(build));
     add_names(variants, attend_backward_variants(build));
     add_names(variants, linear_variants(build));

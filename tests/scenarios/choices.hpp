@@ -43,6 +43,9 @@ Dimension max_logit_dimension();  // true only where the attention has it
 // Of linear attention: decays (some slopes, the extremes 0 and 8), gates of heads and of columns, delta
 // rules, as the algorithm takes them. Of other algorithms one value that changes nothing.
 Dimension transition_dimension(const Algorithm&);
+// A convolution before Q, K and V: none, or over so many tokens where what is computed is linear attention,
+// which must have been chosen before.
+Dimension convolution_dimension();
 // Bias and keep mask of algorithms that have dynamic mask attention, "none" being softmax; "linear ..." of
 // those that compute linear attention beside it; of others one value that changes nothing. To be chosen
 // before max_logit.

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/core/resolve.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 #include "tests/scenarios/choices.hpp"
 
@@ -37,6 +38,15 @@ Dimension transition_dimension(const Algorithm& algorithm) {
   add("column", Transition::column, {});
   add("matrix", Transition::matrix, {});
   add("matrix of heads", Transition::matrix, {}, Gate::head);
+  return d;
+}
+
+Dimension convolution_dimension() {
+  Dimension d{"convolution", {}};
+  for (const std::int64_t W : {0, 2, 4})
+    d.values.push_back({std::to_string(W), [W](Scenario& s) {
+                          if (s.problem.attention == Attention::linear) s.problem.convolution = W;
+                        }});
   return d;
 }
 

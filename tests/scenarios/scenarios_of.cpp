@@ -1,6 +1,7 @@
 // See scenarios_of.hpp.
 #include "tests/scenarios/scenarios_of.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -45,6 +46,7 @@ std::vector<Dimension> dimensions_of(const Algorithm& algorithm, Part part) {
     for (Dimension& d : std::vector<Dimension>{max_logit_dimension(), transition_dimension(algorithm),
                                                keys_dimension(algorithm)})
       dimensions.push_back(std::move(d));
+  if (attention == Attention::linear) dimensions.push_back(convolution_dimension());
   return dimensions;
 }
 
@@ -55,7 +57,7 @@ std::vector<NamedScenario> scenarios_of(const Algorithm& algorithm, DType dtype)
   std::vector<NamedScenario> scenarios;
   for (const Part part : {Part::own, Part::latents, Part::slopes, Part::gates}) {
     const std::vector<Dimension> dimensions = dimensions_of(algorithm, part);
-    if (dimensions.back().values.empty()) continue;
+    if (std::ranges::any_of(dimensions, [](const Dimension& d) { return d.values.empty(); })) continue;
     std::vector<Case>& own = cases[{std::string(algorithm.name), part}];
     if (own.empty()) own = cases_of(algorithm, dimensions, each_value_once() ? 1 : 2);
     for (const Case& values : own) {

@@ -261,6 +261,7 @@ std::span<const NamedKernel> elementwise_kernels() {
         {"fill", "16 bytes", kernel_of<FillBits<uint4>>()},
     };
     for (const NamedKernel& kernel : sink_gradient_kernels()) all.push_back(kernel);
+    for (const NamedKernel& kernel : convolution_kernels()) all.push_back(kernel);
     return all;
   }();
   return kernels;

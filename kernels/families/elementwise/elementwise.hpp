@@ -1,13 +1,14 @@
 // The row-wise kernels: row_dot, merge, merge_lse, rescale, copy and cast, add, maximum, fill. Views are of
 // one shape (of width 1 for lse and results of row_dot) and may be of any dtype, layout and alignment; memory
 // is moved in 16-byte pieces where widths, strides and addresses allow it. They compute in fp32, in fp64 if a
-// view is fp64.
+// view is fp64. Beside them what sums over rows: the gradient of sinks, short convolutions.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include "kernels/cuda/kernel_function.hpp"
+#include "kernels/tiles/linear_params.hpp"
 #include "kernels/tiles/params.hpp"
 
 struct CUstream_st;
@@ -33,6 +34,23 @@ struct SinkGradientParams {
   DeviceView sink, lse, delta, dsink;
 };
 
+// Convolutions (kernels/linear.hpp), of at most so many factors a column. tiles: chunks in short parts; the
+// halo has no memory where no chunk names rows of it.
+inline constexpr int most_taps = 8;
+struct ConvolveParams {
+  DeviceView from, filter, halo, into;
+  const DeviceChunk* tiles = nullptr;
+  std::int32_t count = 0;
+  std::int32_t taps = 0;
+  bool reverse = false;
+};
+struct FilterGradientParams {
+  DeviceView from, dout, halo, dfilter;
+  const DeviceChunk* tiles = nullptr;
+  std::int32_t count = 0;
+  std::int32_t taps = 0;
+};
+
 // "row_dot", "copy", "cast", ...
 const char* rowwise_name(const Rowwise&);
 
@@ -43,6 +61,8 @@ void launch_merge_lse(const DeviceView& part, const DeviceView& into, CUstream_s
 void launch_rescale(const RescaleParams& params, CUstream_st* stream);
 void launch_rowwise(const RowwiseParams& params, CUstream_st* stream);
 void launch_sink_gradient(const SinkGradientParams& params, CUstream_st* stream);
+void launch_convolve(const ConvolveParams& params, CUstream_st* stream);
+void launch_filter_gradient(const FilterGradientParams& params, CUstream_st* stream);
 inline void launch_fill(const DeviceView& into, double value, CUstream_st* stream) {
   launch_rowwise({Rowwise::Kind::fill, {}, {}, into, value}, stream);
 }
@@ -66,5 +86,6 @@ struct NamedKernel {
 };
 std::span<const NamedKernel> elementwise_kernels();  // all of them
 std::span<const NamedKernel> sink_gradient_kernels();
+std::span<const NamedKernel> convolution_kernels();
 
 }  // namespace cplab::kernels::cuda

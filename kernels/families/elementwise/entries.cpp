@@ -9,6 +9,11 @@
 namespace cplab::kernels::cuda {
 namespace {
 
+int threads_of(std::string_view kind) {
+  if (kind == "convolve") return 128;
+  return kind == "sink_gradient" || kind == "filter_gradient" ? 512 : 256;
+}
+
 // Copies and fills move bits, in units of so many bytes; all others compute, "2 bytes": from operands of that
 // size. "vector": memory is moved in 16 bytes.
 std::vector<std::pair<std::string, DType>> parts_of(std::string_view kind) {
@@ -17,7 +22,7 @@ std::vector<std::pair<std::string, DType>> parts_of(std::string_view kind) {
             {"4 bytes", DType::fp32},
             {"8 bytes", DType::fp64},
             {"16 bytes", DType::fp32}};
-  if (kind == "merge_lse" || kind == "maximum" || kind == "sink_gradient")
+  if (kind == "merge_lse" || kind == "maximum" || threads_of(kind) != 256)
     return {{"fp32", DType::fp32}, {"fp64", DType::fp64}};
   std::vector<std::pair<std::string, DType>> parts = {{"fp32", DType::fp32},
                                                       {"fp32 vector", DType::fp32},
@@ -34,11 +39,10 @@ std::vector<std::pair<std::string, DType>> parts_of(std::string_view kind) {
 std::vector<KernelEntry> rowwise_entries() {
   std::vector<KernelEntry> all;
   for (const std::string_view kind : {"row_dot", "merge", "merge_lse", "rescale", "copy", "cast", "add",
-                                      "maximum", "fill", "sink_gradient"})
+                                      "maximum", "fill", "sink_gradient", "convolve", "filter_gradient"})
     for (auto& [name, dtype] : parts_of(kind)) {
       const KernelEntry entry{.variant = std::string(kind), .kind = kind, .family = "rows", .dtype = dtype};
-      for (KernelEntry& each :
-           with_parts(entry, {{std::move(name), kind == "sink_gradient" ? 512 : 256, 0, 0, 0}}))
+      for (KernelEntry& each : with_parts(entry, {{std::move(name), threads_of(kind), 0, 0, 0}}))
         all.push_back(std::move(each));
     }
   return all;
