@@ -75,10 +75,6 @@ void require_gpu_kernels(const Problem& problem) {
     throw InputError(
         "--device gpu: latent keys and values (problem.kv_latent) are projected on the CPU "
         "alone; legal here: cpu");
-  if (problem.attention == Attention::linear && problem.transition != Transition::decay)
-    throw InputError("--device gpu: linear attention with problem.transition = \"" +
-                     std::string(name(problem.transition)) +
-                     "\" has kernels on the CPU alone; legal here: cpu, or \"decay\"");
 }
 
 int ranks_per_gpu(const Arguments& arguments) {

@@ -238,7 +238,7 @@ std::size_t CudaCalls::add(const WeightGradient&) {
 }
 
 std::size_t CudaCalls::table_bytes() const {
-  return state_->bytes().size();
+  return state_->all_bytes();
 }
 
 void CudaCalls::upload(void* device_memory) {

@@ -25,7 +25,8 @@ GatedCut cut_of_rows(const Chunks& chunks, const View& keys, const View& values)
   cut.D = keys.width <= 64 ? 64 : 128;
   cut.E = static_cast<std::int32_t>(rounded_up(values.width, gated_values));
   const std::int64_t blocks = gated_first_blocks(chunks.list, cut.tokens).back();
-  require(blocks * keys.heads < std::int64_t{1} << 31, "a call of linear attention has too many thread blocks");
+  require(blocks * keys.heads < std::int64_t{1} << 31,
+          "a call of linear attention has too many thread blocks");
   cut.blocks = static_cast<std::int32_t>(blocks);
   cut.value_slices = cut.E / gated_slice;  // of what is rounded up too: kernels over blocks read it
   return cut;

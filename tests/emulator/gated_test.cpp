@@ -180,8 +180,13 @@ class Problem {
 
   void local() {
     const auto with = [&](View (Array::*of)()) {
-      LinearLocal call{.q = (q.*of)(), .k = (k.*of)(), .v = (v.*of)(), .log_decay = (log_decay.*of)(),
-                       .out = (out.*of)(), .final_state = (leaving.*of)(), .chunks = chunks()};
+      LinearLocal call{.q = (q.*of)(),
+                       .k = (k.*of)(),
+                       .v = (v.*of)(),
+                       .log_decay = (log_decay.*of)(),
+                       .out = (out.*of)(),
+                       .final_state = (leaving.*of)(),
+                       .chunks = chunks()};
       if (form_.beta) call.beta = (beta.*of)();
       if (form_.enters) call.carry = (carry.*of)();
       return call;
@@ -199,10 +204,17 @@ class Problem {
 
   void backward() {
     const auto with = [&](View (Array::*of)()) {
-      LinearLocalBackward call{.q = (q.*of)(), .k = (k.*of)(), .v = (v.*of)(), .dout = (dout.*of)(),
-                               .log_decay = (log_decay.*of)(), .dq = (dq.*of)(), .dk = (dk.*of)(),
-                               .dv = (dv.*of)(), .dlog_decay = (dlog_decay.*of)(),
-                               .final_state = (leaving.*of)(), .chunks = chunks()};
+      LinearLocalBackward call{.q = (q.*of)(),
+                               .k = (k.*of)(),
+                               .v = (v.*of)(),
+                               .dout = (dout.*of)(),
+                               .log_decay = (log_decay.*of)(),
+                               .dq = (dq.*of)(),
+                               .dk = (dk.*of)(),
+                               .dv = (dv.*of)(),
+                               .dlog_decay = (dlog_decay.*of)(),
+                               .final_state = (leaving.*of)(),
+                               .chunks = chunks()};
       if (form_.beta) call.beta = (beta.*of)(), call.dbeta = (dbeta.*of)();
       if (form_.enters) call.carry = (carry.*of)(), call.dcarry = (dcarry.*of)();
       return call;
@@ -218,16 +230,18 @@ class Problem {
     p.leaving = leaving.device();
     walk<true>(p);
     with_D([&]<int D>() {
-      run_grid({p.cut.blocks * heads}, gated_threads, gradients_shared, 4, [&] {
-        form_.column ? gated_gradients<T, D, true>(p) : gated_gradients<T, D, false>(p);
-      });
+      run_grid({p.cut.blocks * heads}, gated_threads, gradients_shared, 4,
+               [&] { form_.column ? gated_gradients<T, D, true>(p) : gated_gradients<T, D, false>(p); });
     });
   }
 
   void state(bool reverse) {
     const auto with = [&](View (Array::*of)()) {
-      LinearState call{.rows = reverse ? (q.*of)() : (k.*of)(), .columns = reverse ? (dout.*of)() : (v.*of)(),
-                       .log_decay = (log_decay.*of)(), .state = (leaving.*of)(), .chunks = chunks(),
+      LinearState call{.rows = reverse ? (q.*of)() : (k.*of)(),
+                       .columns = reverse ? (dout.*of)() : (v.*of)(),
+                       .log_decay = (log_decay.*of)(),
+                       .state = (leaving.*of)(),
+                       .chunks = chunks(),
                        .reverse = reverse};
       if (form_.beta) call.beta = (beta.*of)();
       if (form_.beta && reverse) call.k = (k.*of)();
@@ -258,9 +272,8 @@ class Problem {
   }
   void prepare(const GatedParams& p) const {
     with_D([&]<int D>() {
-      run_grid({p.cut.blocks * heads}, gated_threads, prepare_shared, 1, [&] {
-        form_.column ? gated_prepare<T, D, true>(p) : gated_prepare<T, D, false>(p);
-      });
+      run_grid({p.cut.blocks * heads}, gated_threads, prepare_shared, 1,
+               [&] { form_.column ? gated_prepare<T, D, true>(p) : gated_prepare<T, D, false>(p); });
     });
   }
   template <bool reverse>

@@ -3,7 +3,7 @@
 
 namespace cplab::kernels::cuda {
 
-std::vector<GatedKernel> gated_bf16_kernels() {
+std::vector<LinearKernel> gated_bf16_kernels() {
   return gated::kernels_of<__nv_bfloat16>("bf16");
 }
 

@@ -30,11 +30,12 @@ __device__ inline Part part_of(const GatedCombineParams& p) {
 __device__ inline float element_of(const DeviceView& view, const GatedCombineParams& p, const Part& part,
                                    std::int32_t row, std::int32_t column) {
   if (row >= p.state_rows || column >= view.width) return 0;
-  return load_element_as<float>(
-      view.data, view.dtype, row_offset(view, part.chunk.state * p.state_rows + row, part.head) + column);
+  return load_element_as<float>(view.data, view.dtype,
+                                row_offset(view, part.chunk.state * p.state_rows + row, part.head) + column);
 }
 
-__global__ void __launch_bounds__(combine_threads) gated_combine(const __grid_constant__ GatedCombineParams p) {
+__global__ void __launch_bounds__(combine_threads)
+    gated_combine(const __grid_constant__ GatedCombineParams p) {
   __shared__ float transition[edge][edge + 1], from[edge][edge + 1];
   wait_on_dependent_grids();
   const Part part = part_of(p);
@@ -66,9 +67,8 @@ __global__ void __launch_bounds__(combine_threads) gated_combine(const __grid_co
     if (diagonal && !resets)
       sums[n] = element_of(p.transition, p, part, row, 0) * element_of(p.from, p, part, row, column);
     if (p.write == Write::add) sums[n] += element_of(p.into, p, part, row, column);
-    store_element_as<float>(
-        sums[n], p.into.data, p.into.dtype,
-        row_offset(p.into, part.chunk.state * p.state_rows + row, part.head) + column);
+    store_element_as<float>(sums[n], p.into.data, p.into.dtype,
+                            row_offset(p.into, part.chunk.state * p.state_rows + row, part.head) + column);
   }
 }
 
@@ -80,9 +80,11 @@ void launch(const GatedCombineParams& p, CUstream_st* stream) {
 
 }  // namespace
 
-std::vector<GatedCombineKernel> gated_combine_kernels() {
+std::vector<LinearKernel> gated_combine_kernels() {
   static const KernelFunction functions[] = {kernel_function<gated_combine>({.threads = combine_threads})};
-  return {{"linear_combine gated fp32", bind_parameters<launch, GatedCombineParams>, functions}};
+  return {{.name = "linear_combine gated fp32",
+           .functions = functions,
+           .bind_combine = bind_parameters<launch, GatedCombineParams>}};
 }
 
 }  // namespace cplab::kernels::cuda

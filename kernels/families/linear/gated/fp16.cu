@@ -3,7 +3,7 @@
 
 namespace cplab::kernels::cuda {
 
-std::vector<GatedKernel> gated_fp16_kernels() {
+std::vector<LinearKernel> gated_fp16_kernels() {
   return gated::kernels_of<__half>("fp16");
 }
 

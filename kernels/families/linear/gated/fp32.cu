@@ -3,7 +3,7 @@
 
 namespace cplab::kernels::cuda {
 
-std::vector<GatedKernel> gated_fp32_kernels() {
+std::vector<LinearKernel> gated_fp32_kernels() {
   return gated::kernels_of<float>("fp32");
 }
 

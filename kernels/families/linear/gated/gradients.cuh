@@ -202,7 +202,9 @@ class Gradients {
   }
   // [C][D + 4] in fp32, where rows of values were.
   static constexpr int row_pitch = D + 4;
-  __device__ float* row_sums() const { return reinterpret_cast<float*>(v_.data); }
+  __device__ float* row_sums() const {
+    return reinterpret_cast<float*>(v_.data);
+  }
   static_assert(C * row_pitch * 4 <= 4 * gated_tile_bytes(C, E, sizeof(T)));
 
   // What pairs add; erased_ becomes the part of dk with exp(+G), of_states_ the other.
@@ -321,7 +323,12 @@ class Gradients {
         all.value[0][n][e] = x;
         all.value[0][n][e + 1] = y;
       });
-      add_to_rows(all, [](int, int) { return float2{1, 1}; }, C);
+      add_to_rows(
+          all,
+          [](int, int) {
+            return float2{1, 1};
+          },
+          C);
       const int t = thread_index();
       if (t >= block_.count) return;
       float sum = 0;

@@ -1,6 +1,9 @@
 // Which kernels a call of linear attention with transitions of every token is, of one element type.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "kernels/families/linear/gated/gated.hpp"
 #include "kernels/families/linear/gated/gradients.cuh"
 #include "kernels/families/linear/gated/prepare.cuh"
@@ -38,22 +41,27 @@ class Launches {
                        stream, p);
   }
 
-  static std::vector<GatedKernel> kernels(const std::string& names) {
+  static std::vector<LinearKernel> kernels(const std::string& names) {
     static const KernelFunction of_local[] = {prepares<false>(), prepares<true>(), walks<false>(), reads()};
-    static const KernelFunction of_backward[] = {prepares<false>(), prepares<true>(), walks<false>(),
-                                                 walks<true>(),     differentiates<false>(),
-                                                 differentiates<true>()};
+    static const KernelFunction of_backward[] = {prepares<false>(),       prepares<true>(),
+                                                 walks<false>(),          walks<true>(),
+                                                 differentiates<false>(), differentiates<true>()};
     static const KernelFunction of_state[] = {
         prepares<false>(), prepares<true>(), walks<false>(), walks<true>(),
         kernel_function<gated_factors<D>, 0, Claim::hopper>({.threads = gated_threads})};
     const std::string of_this = " gated " + names + " " + std::to_string(D);
-    return {{"linear_local" + of_this, bind_parameters<local, GatedParams>, of_local},
-            {"linear_local_backward" + of_this, bind_parameters<local_backward, GatedParams>, of_backward},
-            {"linear_state" + of_this, bind_parameters<state, GatedParams>, of_state}};
+    return {named<local>("linear_local" + of_this, of_local),
+            named<local_backward>("linear_local_backward" + of_this, of_backward),
+            named<state>("linear_state" + of_this, of_state)};
   }
 
  private:
   static constexpr std::int64_t element = sizeof(T);
+  template <auto launch>
+  static LinearKernel named(std::string name, std::span<const KernelFunction> functions) {
+    return {
+        .name = std::move(name), .functions = functions, .bind_gated = bind_parameters<launch, GatedParams>};
+  }
   using Kernel = void (*)(GatedParams);
 
   static void by_block(Kernel kernel, std::int64_t bytes, const GatedParams& p, CUstream_st* stream) {
@@ -102,9 +110,9 @@ class Launches {
 };
 
 template <class T>
-std::vector<GatedKernel> kernels_of(const std::string& names) {
-  std::vector<GatedKernel> all = Launches<T, 64>::kernels(names);
-  for (GatedKernel& kernel : Launches<T, 128>::kernels(names)) all.push_back(std::move(kernel));
+std::vector<LinearKernel> kernels_of(const std::string& names) {
+  std::vector<LinearKernel> all = Launches<T, 64>::kernels(names);
+  for (LinearKernel& kernel : Launches<T, 128>::kernels(names)) all.push_back(std::move(kernel));
   return all;
 }
 

@@ -23,7 +23,9 @@ class Inverse {
   }
 
  private:
-  __device__ float& at(int row, int column) const { return matrix_[row * pitch + column]; }
+  __device__ float& at(int row, int column) const {
+    return matrix_[row * pitch + column];
+  }
 
   __device__ void substitute() const {
     const int column = thread_index() % 16, first = thread_index() / 16 * 16;
@@ -174,9 +176,9 @@ class Prepare {
     if (s.keys >= 0)
       scale_to_scratch<C>(k_, scratch(s.keys, C * D), [&](int t, int d) { return gates_.to_right(t, d); });
     if (s.queries >= 0)
-      scale_to_scratch<C>(q_, scratch(s.queries, C * D), [&](int t, int d) { return gates_.from_left(t, d); });
-    if (has_beta_)
-      scale<C>(k_, scaled_k_, [&](int t, int d) { return gates_.from_left(t, d); });
+      scale_to_scratch<C>(q_, scratch(s.queries, C * D),
+                          [&](int t, int d) { return gates_.from_left(t, d); });
+    if (has_beta_) scale<C>(k_, scaled_k_, [&](int t, int d) { return gates_.from_left(t, d); });
     float* const decays = scratch_of<float>(p_, s.decays, head_, number_, D);
     for (int d = thread_index(); d < D; d += gated_threads) decays[d] = gates_.at(C - 1, d);
     __syncthreads();

@@ -173,7 +173,8 @@ __device__ __forceinline__ void multiply(Sums<T, M, N>& sums, const Tile<T, colu
         load_b<of_b>(right, b, k, S::first_column(n));
 #pragma unroll
         for (int m = 0; m < S::m_tiles; ++m) {
-          if (!wanted.terms(S::first_row(m), k) || !wanted.sums(S::first_row(m), S::first_column(n))) continue;
+          if (!wanted.terms(S::first_row(m), k) || !wanted.sums(S::first_row(m), S::first_column(n)))
+            continue;
           Mma<T>::multiply(sums.value[m][n], left[m], right[0], right[1]);
           Mma<T>::multiply(sums.value[m][n + 1], left[m], right[2], right[3]);
         }

@@ -43,14 +43,15 @@ class WalkState {
     if (view.data == nullptr || state < 0) return;
     const int keys = p_.cut.keys;
     state_.each([&](int d, int e, float& x, float& y) {
-      if (d < keys) write_two(view, row_offset(view, state * keys + d, head_), first_ + e, x, y, Write::store);
+      if (d < keys)
+        write_two(view, row_offset(view, state * keys + d, head_), first_ + e, x, y, Write::store);
     });
   }
 
   // The state before the block, rounded: into shared memory, and into scratch memory where it is asked for.
   __device__ void round(std::int64_t offset, int block) {
-    T* const into = offset < 0 || passes_ ? nullptr
-                                          : scratch_of<T>(p_, offset, head_, block, D * p_.cut.E) + first_;
+    T* const into =
+        offset < 0 || passes_ ? nullptr : scratch_of<T>(p_, offset, head_, block, D * p_.cut.E) + first_;
     state_.each([&](int d, int e, float& x, float& y) {
       put_two(rounded_.at(d, e), x, y);
       if (into != nullptr) put_two(into + d * p_.cut.E + e, x, y);
@@ -72,9 +73,15 @@ class WalkState {
       }
   }
 
-  __device__ State& state() { return state_; }
-  const Tile<T, columns>& rounded() const { return rounded_; }
-  __device__ const DeviceChunk& chunk() const { return chunk_; }
+  __device__ State& state() {
+    return state_;
+  }
+  const Tile<T, columns>& rounded() const {
+    return rounded_;
+  }
+  __device__ const DeviceChunk& chunk() const {
+    return chunk_;
+  }
 
  private:
   __device__ void add(const DeviceView& view, int state, int d, int e, float& x, float& y) const {
