@@ -38,6 +38,23 @@ bool alike(const KernelTable& a, const KernelTable& b) {
          sorted(results_of(a)) == sorted(results_of(b));
 }
 
+// One kernel after the other; of a walk thread blocks side by side, as many as there are multiprocessors.
+double gated_seconds(const Hardware& hardware, const GatedLaunch& gated) {
+  using kernels::cuda::Rate;
+  const auto rate = [&](Rate which) { return hardware.rates[which] * gated.size * 1e-6; };
+  const double blocks = std::ceil(gated.blocks / hardware.gpu.sms),
+               steps = std::ceil(gated.walks / hardware.gpu.sms) * gated.steps;
+  double seconds =
+      blocks * rate(gated.columns ? Rate::linear_gated_column_block_us : Rate::linear_gated_block_us);
+  if (gated.forward) seconds += steps * rate(Rate::linear_gated_step_us);
+  if (gated.reverse) seconds += steps * rate(Rate::linear_gated_reverse_step_us);
+  if (gated.reads) seconds += blocks * rate(Rate::linear_gated_rows_us);
+  if (gated.differentiates)
+    seconds += blocks *
+               rate(gated.columns ? Rate::linear_gated_column_gradients_us : Rate::linear_gated_gradients_us);
+  return seconds;
+}
+
 }  // namespace
 
 KernelCost linear_roofline(const Hardware& hardware, const LinearLaunch& launch) {
@@ -51,6 +68,7 @@ KernelCost linear_roofline(const Hardware& hardware, const LinearLaunch& launch,
   const double computed_s = launch.flops / rate_of(gpu, launch.dtype);
   const double paired_waves = std::ceil(blocks / (2 * sms));
   const double walked_s =
+      (launch.gated ? gated_seconds(hardware, *launch.gated) : 0) +
       (waves * launch.steps + paired_waves * launch.paired_steps) * hardware.linear.step_s +
       paired_waves * launch.scan_steps * hardware.rates[kernels::cuda::Rate::linear_scan_step_us] * 1e-6;
   KernelCost cost;
@@ -131,6 +149,7 @@ KernelCost LinearCost::operator()(const CallConverter& calls, const Operation& o
 KernelCost LinearCost::of_tables(const CallConverter& calls, const Operation& op,
                                  const LinearWork& work) const {
   KernelCost cost = linear_roofline(hardware_, linear_launch(work));
+  if (work.gated) return cost;  // tables are of decays
   bool exact = false;
   const Measured* measured =
       table_for(work, states_of(calls.plan(), op), results_of(calls.plan(), op), exact);

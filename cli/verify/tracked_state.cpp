@@ -101,8 +101,10 @@ void TrackedState::reflect(const double* k, double beta) {
       terms[i] = passed(terms[i], along_terms_[as_index(x)]);
       peak[i] = std::max(passed(peak[i], along_peak_[as_index(x)]), square(value[i]));
       const double along = (along_value_[as_index(x)] + square(along_[as_index(x)])) / 2;
+      const double erased = 4 * along_value_[as_index(x)] + square(along_[as_index(x)]);
       variance[i] = passed(variance[i], along_variance_[as_index(x)]) +
-                    roundings_.sums * (2 * before2 + square(value[i]) + others * products * along);
+                    roundings_.sums * (2 * before2 + square(value[i]) + others * products * along) +
+                    roundings_.erased * others * erased;
     }
   }
 }
