@@ -47,8 +47,8 @@ LinearWork linear_work(const CallConverter&, const Operation&, DType nominal, co
 // Why a build without the full set of kernels refuses the operation; empty: it does not.
 std::string linear_refusal(const CallConverter&, const Operation&, const GpuSpec&);
 
-// The kernels of a call with a transition of every token, by their rates (kernels/families/rates.hpp): over
-// blocks of tokens and heads, and walks of so many thread blocks and so many steps over the states between.
+// The kernels of a call with a transition of every token: over blocks of tokens and heads, and walks of so
+// many thread blocks and so many steps over the states between.
 struct GatedLaunch {
   double blocks = 0, walks = 0, steps = 0;
   double size = 1;  // (D + E) / 256

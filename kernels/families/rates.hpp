@@ -81,14 +81,6 @@ enum class Rate : std::uint8_t {
   masked_hopper_forward_softcap,
   masked_hopper_backward_softcap,
   linear_scan_step_us,
-  // Of linear attention with transitions of every token, D = E = 128.
-  linear_gated_block_us,
-  linear_gated_column_block_us,
-  linear_gated_rows_us,
-  linear_gated_gradients_us,
-  linear_gated_column_gradients_us,
-  linear_gated_step_us,
-  linear_gated_reverse_step_us,
 };
 
 struct RateName {
@@ -183,16 +175,6 @@ constexpr RateName rate_names[] = {
     {Rate::masked_hopper_backward_softcap, "masked", "hopper_backward_softcap",
      "Hopper's own backward with a softcap, over that without"},
     {Rate::linear_scan_step_us, "linear", "scan_step_us", "a state of a scan"},
-    {Rate::linear_gated_block_us, "linear", "gated_block_us",
-     "a block of 64 tokens before its state is known, a gate a head"},
-    {Rate::linear_gated_column_block_us, "linear", "gated_column_block_us", "the same, a gate a column"},
-    {Rate::linear_gated_rows_us, "linear", "gated_rows_us", "what the queries of a block read"},
-    {Rate::linear_gated_gradients_us, "linear", "gated_gradients_us",
-     "the gradients of a block, a gate a head"},
-    {Rate::linear_gated_column_gradients_us, "linear", "gated_column_gradients_us",
-     "the same, a gate a column"},
-    {Rate::linear_gated_step_us, "linear", "gated_step_us", "a state going on by a block, 32 columns of it"},
-    {Rate::linear_gated_reverse_step_us, "linear", "gated_reverse_step_us", "the same from the right"},
 };
 constexpr std::size_t rate_count = std::size(rate_names);
 
