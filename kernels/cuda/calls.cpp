@@ -254,7 +254,7 @@ void CudaCalls::upload(void* device_memory) {
                  "cudaMemcpyAsync of kernel tables");
     require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize after kernel tables");
   }
-  state_->relocate(static_cast<std::byte*>(device_memory));
+  state_->place(static_cast<std::byte*>(device_memory));
   state_->uploaded = true;
 }
 

@@ -99,15 +99,16 @@ bool is_gated(const ChosenLinear& chosen) {
 
 // What all calls of the family gated over tokens have beside views of LinearParams.
 template <class State, class Call>
-void set_gated(State& state, const ChosenLinear& chosen, LinearCall& added, const Call& call) {
+void set_gated(State& state, const ChosenLinear& chosen, const std::shared_ptr<LinearCall>& added,
+               const Call& call) {
   if (!is_gated(chosen)) return;
-  GatedParams& p = added.gated;
+  GatedParams& p = added->gated;
   p.cut = chosen.gated;
   p.chunk_count = static_cast<std::int32_t>(chosen.chunks.size());
   if (!chosen.chunks.empty()) state.template point<DeviceChunk>(p.chunks, chosen.chunks);
   if (!chosen.blocks.empty()) state.template point<DeviceChunk>(p.blocks, chosen.blocks);
   state.template point<std::int32_t>(p.first_block, chosen.first_blocks);
-  state.place_scratch(p.scratch, chosen.gated.scratch.bytes);
+  state.place_scratch(added, p.scratch, chosen.gated.scratch.bytes);
   p.heads = static_cast<std::int32_t>(call.log_decay->heads);
   set(state, p.log_decay, call.log_decay);
   set(state, p.beta, call.beta);
@@ -181,7 +182,7 @@ std::size_t CudaCalls::add(const LinearLocal& call) {
   set(state, p.carry, call.carry);
   set(state, p.final_state, call.final_state);
   p.write = call.write;
-  set_gated(state, chosen, *added, call);
+  set_gated(state, chosen, added, call);
   zero_other_rows(state, *added, call.out, call.chunks, call.write);
   zero_other_states(state, *added, call.final_state, call.q.width, call.chunks, &Chunk::right);
   return state.note(push(state, chosen, added), cuda::fall_back(call, state.options));
@@ -206,7 +207,7 @@ std::size_t CudaCalls::add(const LinearLocalBackward& call) {
   set(state, p.dcarry, call.dcarry);
   set(state, p.final_state, call.final_state);
   p.write = call.write;
-  set_gated(state, chosen, *added, call);
+  set_gated(state, chosen, added, call);
   set(state, added->gated.dlog_decay, call.dlog_decay);
   set(state, added->gated.dbeta, call.dbeta);
   for (const View* view : {&call.dq, &call.dk, &call.dv})
@@ -227,7 +228,7 @@ std::size_t CudaCalls::add(const LinearState& call) {
   state.set(p.columns, call.columns);
   state.set(p.state, call.state);
   p.reverse = call.reverse;
-  set_gated(state, chosen, *added, call);
+  set_gated(state, chosen, added, call);
   if (call.reverse) set(state, added->gated.k, call.k);
   set(state, added->gated.transition, call.transition);
   return state.note(push(state, chosen, added), cuda::fall_back(call, state.options));

@@ -21,8 +21,6 @@ namespace cplab::kernels::cuda {
 class CallTables {
  public:
   std::span<const std::byte> bytes() const { return tables_.bytes(); }
-  // Bytes of the tables and of the scratch memory behind them, which nobody writes before the kernels.
-  std::size_t all_bytes() const { return scratch_begin() + scratch_bytes_; }
   // Sets all pointers, once the tables have an address.
   void relocate(std::byte* base) const {
     for (const Relocation& relocation : relocations_) relocation(base);
@@ -53,16 +51,6 @@ class CallTables {
     const std::size_t offset = tables_.place_apart(std::span<const std::uint32_t>(zeros));
     pending_.emplace_back(
         [&bits, offset](std::byte* base) { bits.words = reinterpret_cast<std::uint32_t*>(base + offset); });
-  }
-
-  // Memory that belongs to this call alone and holds nothing from one launch to the next.
-  void place_scratch(unsigned char*& pointer, std::int64_t count) {
-    const std::size_t offset = scratch_bytes_;
-    scratch_bytes_ +=
-        (static_cast<std::size_t>(count) + Tables::alignment - 1) / Tables::alignment * Tables::alignment;
-    pending_.emplace_back([this, &pointer, offset](std::byte* base) {
-      pointer = reinterpret_cast<unsigned char*>(base + scratch_begin() + offset);
-    });
   }
 
   void set(DeviceView& into, const View& view) {
@@ -117,12 +105,7 @@ class CallTables {
   // Sets a pointer in the parameters of a call, which the call's launch function keeps alive.
   using Relocation = std::function<void(std::byte* base)>;
 
-  std::size_t scratch_begin() const {
-    return (bytes().size() + Tables::alignment - 1) / Tables::alignment * Tables::alignment;
-  }
-
   Tables tables_;
-  std::size_t scratch_bytes_ = 0;
   std::vector<Relocation> relocations_, pending_;
 };
 

@@ -12,7 +12,7 @@ namespace cplab::kernels::cuda {
 // Arrays in the scratch memory of a call, in bytes behind its beginning; -1: the call has none. A block is at
 // most `tokens` consecutive tokens of a chunk; arrays are [heads][blocks] of what is said here, in the dtype
 // of the rows but for `decays`, with D and E rounded up (GatedCut). G is the sum of a block's logarithms up
-// to and with a token, `last` its last one; a, P and T: docs/12-scan-by-hand.md, "On GPUs".
+// to and with a token, `last` its last one; a, P and T: docs/12-scan-by-hand.md, "Transitions on GPUs".
 struct GatedScratch {
   std::int64_t keys = -1;     // [tokens][D]: k exp(last - G)
   std::int64_t queries = -1;  // [tokens][D]: q exp(G)

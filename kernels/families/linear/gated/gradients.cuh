@@ -206,6 +206,7 @@ class Gradients {
     return reinterpret_cast<float*>(v_.data);
   }
   static_assert(C * row_pitch * 4 <= 4 * gated_tile_bytes(C, E, sizeof(T)));
+  static_assert(gated_tile_bytes(C, D, sizeof(T)) <= gated_tile_bytes(D, E, sizeof(T)));  // pairs_by_level()
 
   // What pairs add; erased_ becomes the part of dk with exp(+G), of_states_ the other.
   __device__ void pairs() {
@@ -236,7 +237,6 @@ class Gradients {
 
   __device__ void pairs_by_level() {
     const Tile<T, D> scaled_k{state_.data}, scaled_q{dstate_.data};
-    static_assert(gated_tile_bytes(C, D, sizeof(T)) <= gated_tile_bytes(D, E, sizeof(T)));
     for_levels<C>([&](Level level) {
       __syncthreads();
       scale_to_edges(gates_, level, k_, scaled_k);

@@ -76,7 +76,7 @@ class WalkState {
   __device__ State& state() {
     return state_;
   }
-  const Tile<T, columns>& rounded() const {
+  __device__ const Tile<T, columns>& rounded() const {
     return rounded_;
   }
   __device__ const DeviceChunk& chunk() const {
