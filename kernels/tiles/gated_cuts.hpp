@@ -33,13 +33,13 @@ constexpr std::int64_t gated_gate_bytes(std::int64_t tokens, std::int64_t D, boo
 // Shared memory of the kernels in kernels/families/linear/gated, of elements of so many bytes.
 constexpr std::int64_t gated_prepare_bytes(std::int64_t D, std::int64_t element, bool column) {
   const std::int64_t C = gated_tokens(element == 4);
-  return 4 * gated_tile_bytes(C, D, element) + gated_tile_bytes(C, gated_values, element) +
+  return (column ? 4 : 3) * gated_tile_bytes(C, D, element) + gated_tile_bytes(C, gated_values, element) +
          2 * gated_tile_bytes(C, C, element) + C * (C + 4) * 4 + gated_gate_bytes(C, D, column);
 }
 constexpr std::int64_t gated_walk_bytes(std::int64_t D, std::int64_t element, bool reverse) {
   const std::int64_t C = gated_tokens(element == 4);
   const std::int64_t stage = (reverse ? 3 : 2) * gated_tile_bytes(C, D, element) +
-                             (reverse ? 2 : 1) * gated_tile_bytes(C, gated_slice, element);
+                             (reverse ? 2 : 1) * gated_tile_bytes(C, gated_slice, element) + D * 4;
   return 2 * stage + gated_tile_bytes(D, gated_slice, element) + gated_tile_bytes(C, gated_slice, element);
 }
 constexpr std::int64_t gated_rows_bytes(std::int64_t D, std::int64_t element) {

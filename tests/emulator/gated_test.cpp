@@ -2,6 +2,7 @@
 // the CPU in double.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -154,7 +155,8 @@ class Problem {
     beta.fill([&](auto) { return uniform(random_); });
     for (Array* array : {&out, &dq, &dk, &dv, &dlog_decay, &dbeta, &leaving, &transition})
       array->fill([](auto) { return 0.0; });
-    strengths_ = form.beta;
+    for (unsigned char* memory : {prepare_shared, walk_shared, rows_shared, gradients_shared})
+      std::fill_n(memory, shared_bytes, static_cast<unsigned char>(0xff));
   }
 
   std::optional<View> exact_if(bool given, Array& array) {
@@ -288,7 +290,6 @@ class Problem {
   Form form_;
   Pieces pieces_;
   std::mt19937 random_;
-  bool strengths_ = false;
   std::vector<DeviceChunk> chunks_, blocks_;
   std::vector<std::int32_t> first_;
   std::vector<unsigned char> scratch_;

@@ -24,12 +24,17 @@ struct Gates {
       : sums(arena.take<float>(C * pitch)), strengths(arena.take<float>(C)), raw(arena.take<float>(C)) {}
 
   __device__ float at(int t, int d) const { return sums[t * pitch + (column ? d : 0)]; }
+  // Of two neighbouring columns, of which the first is even.
+  __device__ float2 two(int t, int d) const {
+    if constexpr (column) return *reinterpret_cast<const float2*>(sums + t * pitch + d);
+    return {sums[t], sums[t]};
+  }
   __device__ float from_left(int t, int d) const { return power<T>(at(t, d)); }
   __device__ float to_right(int t, int d) const { return power<T>(at(C - 1, d) - at(t, d)); }
 
   // Of the tokens of a block; those behind its last one change nothing. Barriers are in it.
   __device__ void load(const GatedParams& p, int head, const DeviceChunk& block) const {
-    for (int t = thread_index(); t < C; t += gated_threads) {
+    for (int t = thread(); t < C; t += gated_threads) {
       const bool inside = t < block.count;
       strengths[t] = inside && p.beta.data != nullptr ? load_first<float>(p.beta, block.row + t, head) : 0.0F;
       if constexpr (!column)
@@ -44,7 +49,7 @@ struct Gates {
  private:
   __device__ void sum_tokens() const {
     __syncthreads();
-    const int t = thread_index();
+    const int t = thread();
     if (t < C) {
       float sum = 0;
       for (int s = 0; s <= t; ++s) sum += raw[s];
@@ -56,7 +61,7 @@ struct Gates {
   // A thread has a column of some consecutive tokens.
   __device__ void sum_columns(const GatedParams& p, int head, const DeviceChunk& block) const {
     constexpr int segments = gated_threads / D, length = C / segments;
-    const int d = thread_index() % D, first = thread_index() / D * length;
+    const int d = thread() % D, first = thread() / D * length;
     float sum = 0;
 #pragma unroll 8
     for (int t = first; t < first + length; ++t) {
@@ -136,7 +141,7 @@ struct LowerTerms {  // rows t, terms s
 template <int rows, class T, int columns, class F>
 __device__ inline void scale(const Tile<T, columns>& from, const Tile<T, columns>& into, F factor) {
 #pragma unroll 4
-  for (int at = thread_index(); at < rows * columns / 2; at += gated_threads) {
+  for (int at = thread(); at < rows * columns / 2; at += gated_threads) {
     const int row = at / (columns / 2), column = at % (columns / 2) * 2;
     const float2 two = get_two(from.at(row, column));
     put_two(into.at(row, column), two.x * factor(row, column), two.y * factor(row, column + 1));
@@ -145,20 +150,31 @@ __device__ inline void scale(const Tile<T, columns>& from, const Tile<T, columns
 template <int rows, class T, int columns, class F>
 __device__ inline void scale_to_scratch(const Tile<T, columns>& from, T* into, F factor) {
 #pragma unroll 4
-  for (int at = thread_index(); at < rows * columns / 2; at += gated_threads) {
+  for (int at = thread(); at < rows * columns / 2; at += gated_threads) {
     const int row = at / (columns / 2), column = at % (columns / 2) * 2;
     const float2 two = get_two(from.at(row, column));
     put_two(into + row * columns + column, two.x * factor(row, column), two.y * factor(row, column + 1));
   }
 }
 
-// Rows of a level at the edges of their groups.
+// Rows of a level at the edges of their groups: of keys, and of queries where there are any. Not for level 0,
+// whose rows stay what they are.
 template <class T, int D, bool column>
-__device__ inline void scale_to_edges(const Gates<T, D, column>& gates, Level level, const Tile<T, D>& from,
-                                      const Tile<T, D>& into) {
-  scale<tokens_of<T>>(from, into, [&](int t, int d) {
-    return level.half == 0 ? 1.0F : power<T>(-fabsf(gates.at(t, d) - gates.at(level.edge(t), d)));
-  });
+__device__ inline void scale_to_edges(const Gates<T, D, column>& gates, Level level, const Tile<T, D>& k,
+                                      const Tile<T, D>& scaled_k, const Tile<T, D>& q,
+                                      const Tile<T, D>& scaled_q, bool queries) {
+  if (level.half == 0) return;
+#pragma unroll 4
+  for (int at = thread(); at < tokens_of<T> * D / 2; at += gated_threads) {
+    const int t = at / (D / 2), d = at % (D / 2) * 2;
+    const float2 sum = gates.two(t, d), edge = gates.two(level.edge(t), d);
+    const float2 factor = {power<T>(-fabsf(sum.x - edge.x)), power<T>(-fabsf(sum.y - edge.y))};
+    const float2 key = get_two(k.at(t, d));
+    put_two(scaled_k.at(t, d), key.x * factor.x, key.y * factor.y);
+    if (!queries) continue;
+    const float2 query = get_two(q.at(t, d));
+    put_two(scaled_q.at(t, d), query.x * factor.x, query.y * factor.y);
+  }
 }
 
 }  // namespace cplab::kernels::cuda::gated

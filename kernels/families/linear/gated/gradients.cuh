@@ -51,8 +51,8 @@ class Gradients {
       load_scratch<C>(inverse_, scratch(p_.cut.scratch.inverse, C * C), C);
       load_scratch<C>(pairs_, scratch(p_.cut.scratch.pairs, C * C), C);
     }
-    for (int d = thread_index(); d < D; d += gated_threads) of_last_[d] = 0;
-    for (int t = thread_index(); t < 2 * C; t += gated_threads) of_rows_[t] = 0;
+    for (int d = thread(); d < D; d += gated_threads) of_last_[d] = 0;
+    for (int t = thread(); t < 2 * C; t += gated_threads) of_rows_[t] = 0;
     gates_.load(p_, head_, block_);
     dq_.clear(), erased_.clear(), of_states_.clear();
     dscores_sums_.clear(), dpairs_sums_.clear();
@@ -89,7 +89,7 @@ class Gradients {
       multiply<E, Stored::straight, Stored::turned>(dpairs_sums_, v_, u_, Lower{});
       multiply<E, Stored::straight, Stored::turned>(erased_, v_, state_);
     }
-    for (int d = thread_index(); d < D; d += gated_threads) {
+    for (int d = thread(); d < D; d += gated_threads) {
       float sum = 0;
 #pragma unroll 8
       for (int e = 0; e < E; e += 2) {
@@ -155,7 +155,7 @@ class Gradients {
         const float2 a = get_two(pairs_.at(t, s));
         return float2{s < t ? -a.x : 0.0F, s + 1 < t ? -a.y : 0.0F};
       });
-      for (int t = thread_index(); t < block_.count; t += gated_threads)
+      for (int t = thread(); t < block_.count; t += gated_threads)
         if (p_.dbeta.data != nullptr)
           store_element_as<float>(of_rows_[t], p_.dbeta.data, p_.dbeta.dtype,
                                   row_offset(p_.dbeta, block_.row + t, head_));
@@ -192,7 +192,7 @@ class Gradients {
       rows[t * row_pitch + d + 1] = y * k.y;
     });
     __syncthreads();
-    for (int d = thread_index(); d < D; d += gated_threads) {
+    for (int d = thread(); d < D; d += gated_threads) {
       float sum = 0;
 #pragma unroll 8
       for (int t = 0; t < C; ++t) sum += rows[t * row_pitch + d];
@@ -236,13 +236,15 @@ class Gradients {
   }
 
   __device__ void pairs_by_level() {
-    const Tile<T, D> scaled_k{state_.data}, scaled_q{dstate_.data};
+    const Tile<T, D> k_at_edges{state_.data}, q_at_edges{dstate_.data};
     for_levels<C>([&](Level level) {
       __syncthreads();
-      scale_to_edges(gates_, level, k_, scaled_k);
-      scale_to_edges(gates_, level, q_, scaled_q);
+      scale_to_edges(gates_, level, k_, k_at_edges, q_, q_at_edges, true);
       put_pairs([&](int t, int s) { return level.has(t, s); });
       __syncthreads();
+      const bool alone = level.half == 0;  // a token with itself
+      const Tile<T, D> scaled_k{alone ? k_.data : k_at_edges.data},
+          scaled_q{alone ? q_.data : q_at_edges.data};
       add_scaled(dq_, level, [&](Rows& sums) {
         multiply<C, Stored::straight, Stored::straight>(sums, dscores_, scaled_k, EarlierOf{level});
       });
@@ -310,7 +312,7 @@ class Gradients {
         rows[t * row_pitch + d + 1] = y;
       });
       __syncthreads();
-      for (int d = thread_index(); d < p_.dlog_decay.width; d += gated_threads) {
+      for (int d = thread(); d < p_.dlog_decay.width; d += gated_threads) {
         float sum = of_last_[d];
         for (int t = C - 1; t >= 0; --t) {
           sum += rows[t * row_pitch + d];
@@ -329,7 +331,7 @@ class Gradients {
             return float2{1, 1};
           },
           C);
-      const int t = thread_index();
+      const int t = thread();
       if (t >= block_.count) return;
       float sum = 0;
       for (int d = 0; d < D; ++d) sum += of_last_[d];
@@ -357,7 +359,7 @@ class Gradients {
 };
 
 template <class T, int D, bool column>
-__global__ void __launch_bounds__(gated_threads) gated_gradients(const __grid_constant__ GatedParams p) {
+__global__ void __launch_bounds__(gated_threads, 1) gated_gradients(const __grid_constant__ GatedParams p) {
   alignas(1024) extern __shared__ unsigned char gradients_shared[];
   wait_on_dependent_grids();
   const int block = static_cast<int>(blockIdx.x);

@@ -28,7 +28,7 @@ class Inverse {
   }
 
   __device__ void substitute() const {
-    const int column = thread_index() % 16, first = thread_index() / 16 * 16;
+    const int column = thread() % 16, first = thread() / 16 * 16;
     float x[16];
     if (first < C) {
 #pragma unroll
@@ -53,7 +53,7 @@ class Inverse {
 #pragma unroll
       for (int i = 0; i < C * C / 4 / gated_threads + 1; ++i) {
         if (i >= count) break;
-        const int e = thread_index() + i * gated_threads;
+        const int e = thread() + i * gated_threads;
         f(e / (size * size) * 2 * size, e / size % size, e % size, sums[i]);
       }
     };
@@ -93,7 +93,7 @@ class Prepare {
         k_(arena.tile<T, D>(C)),
         q_(arena.tile<T, D>(C)),
         scaled_k_(arena.tile<T, D>(C)),
-        scaled_q_(arena.tile<T, D>(C)),
+        scaled_q_(arena.tile<T, D>(C, column)),
         values_(arena.tile<T, gated_values>(C)),
         inverse_(arena.tile<T, C>(C)),
         scores_(arena.tile<T, C>(C)),
@@ -149,13 +149,14 @@ class Prepare {
 
   __device__ void scores_of(Level level, Sums<T, C, C>& of_keys, Sums<T, C, C>& of_queries) {
     __syncthreads();  // of the level before
-    scale_to_edges(gates_, level, k_, scaled_k_);
-    if (has_queries_) scale_to_edges(gates_, level, q_, scaled_q_);
+    scale_to_edges(gates_, level, k_, scaled_k_, q_, scaled_q_, has_queries_);
     __syncthreads();
+    const bool alone = level.half == 0;  // a token with itself
+    const Tile<T, D> keys{alone ? k_.data : scaled_k_.data}, queries{alone ? q_.data : scaled_q_.data};
     const auto take = [&](Sums<T, C, C>& sums, const Tile<T, D>& rows) {
       Sums<T, C, C> all;
       all.clear();
-      multiply<D, Stored::straight, Stored::turned>(all, rows, scaled_k_, PairsOf{level});
+      multiply<D, Stored::straight, Stored::turned>(all, rows, keys, PairsOf{level});
 #pragma unroll
       for (int n = 0; n < Sums<T, C, C>::n_tiles; ++n)
 #pragma unroll
@@ -165,8 +166,8 @@ class Prepare {
           if (level.has(t, s)) sums.value[0][n][e] = all.value[0][n][e];
         }
     };
-    if (has_beta_ && level.half > 0) take(of_keys, scaled_k_);
-    if (has_queries_) take(of_queries, scaled_q_);
+    if (has_beta_ && !alone) take(of_keys, keys);
+    if (has_queries_) take(of_queries, queries);
   }
 
   // To the edges of the block.
@@ -180,7 +181,7 @@ class Prepare {
                           [&](int t, int d) { return gates_.from_left(t, d); });
     if (has_beta_) scale<C>(k_, scaled_k_, [&](int t, int d) { return gates_.from_left(t, d); });
     float* const decays = scratch_of<float>(p_, s.decays, head_, number_, D);
-    for (int d = thread_index(); d < D; d += gated_threads) decays[d] = gates_.at(C - 1, d);
+    for (int d = thread(); d < D; d += gated_threads) decays[d] = gates_.at(C - 1, d);
     __syncthreads();
   }
 
@@ -188,7 +189,7 @@ class Prepare {
   __device__ void erase() {
     const GatedScratch& s = p_.cut.scratch;
     Inverse<C>(lower_).run();
-    for (int at = thread_index(); at < C * C / 2; at += gated_threads) {
+    for (int at = thread(); at < C * C / 2; at += gated_threads) {
       const int t = at / (C / 2), u = at % (C / 2) * 2;
       const float x = lower_[t * Inverse<C>::pitch + u], y = lower_[t * Inverse<C>::pitch + u + 1];
       put_two(inverse_.at(t, u), x * gates_.strengths[u], y * gates_.strengths[u + 1]);
@@ -214,7 +215,7 @@ class Prepare {
           multiply<C, Stored::straight, Stored::straight>(sums, inverse_, values_, LowerTerms{});
           store_scratch(sums, into, p_.cut.E);
         } else {
-          for (int at = thread_index(); at < C * gated_values / 2; at += gated_threads) {
+          for (int at = thread(); at < C * gated_values / 2; at += gated_threads) {
             const int t = at / (gated_values / 2), x = at % (gated_values / 2) * 2;
             const float2 two = get_two(values_.at(t, x));
             put_two(into + t * p_.cut.E + x, two.x, two.y);

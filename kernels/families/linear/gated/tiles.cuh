@@ -24,11 +24,16 @@ __device__ constexpr DType dtype_of() {
     return Element<T>::dtype;
 }
 
+// Held in a register: thread_index() reads a special register at every call, which takes longer than the
+// products of a step.
+__device__ inline int thread() {
+  return static_cast<int>(threadIdx.x);
+}
 __device__ inline int lane() {
-  return thread_index() % 32;
+  return thread() % 32;
 }
 __device__ inline int warp() {
-  return thread_index() / 32;
+  return thread() / 32;
 }
 
 // exp(x) of x <= 0.
@@ -68,6 +73,10 @@ class Arena {
   template <class T, int columns>
   __device__ Tile<T, columns> tile(int rows, bool given = true) {
     return {take<T>(given ? rows * Tile<T, columns>::pitch : 0)};
+  }
+  __device__ Arena& skip(int bytes) {
+    at_ += bytes;
+    return *this;
   }
   template <class T>
   __device__ T* take(int count) {
@@ -150,6 +159,7 @@ __device__ __forceinline__ void multiply(Sums<T, M, N>& sums, const Tile<T, colu
   if constexpr (std::is_same_v<T, float>) {
     sums.each([&](int row, int column, float& x, float& y) {
       if (!wanted.sums(row & ~15, column & ~15)) return;
+#pragma unroll 2
       for (int k = 0; k < K; ++k) {
         const float left = of_a == Stored::straight ? *a.at(row, k) : *a.at(k, row);
         x += left * (of_b == Stored::straight ? *b.at(k, column) : *b.at(column, k));
@@ -198,7 +208,7 @@ __device__ inline void load_rows(const Tile<T, columns>& tile, const DeviceView&
                                  int size, int first) {
   constexpr int piece = 16 / sizeof(T), pieces = columns / piece;
   if (in_pieces<T>(view)) {
-    for (int at = thread_index(); at < rows * pieces; at += gated_threads) {
+    for (int at = thread(); at < rows * pieces; at += gated_threads) {
       const int token = at / pieces, column = at % pieces * piece;
       const bool inside = token < size && first + column < view.width;
       const T* const from =
@@ -207,7 +217,7 @@ __device__ inline void load_rows(const Tile<T, columns>& tile, const DeviceView&
     }
     return;
   }
-  for (int at = thread_index(); at < rows * columns / 2; at += gated_threads) {
+  for (int at = thread(); at < rows * columns / 2; at += gated_threads) {
     const int token = at / (columns / 2), column = at % (columns / 2) * 2;
     const auto element = [&](int x) {
       return token < size && x < view.width
@@ -222,13 +232,25 @@ __device__ inline void load_rows(const Tile<T, columns>& tile, const DeviceView&
 template <int rows, class T, int columns>
 __device__ inline void load_scratch(const Tile<T, columns>& tile, const T* from, int pitch) {
   constexpr int piece = 16 / sizeof(T), pieces = columns / piece;
-  for (int at = thread_index(); at < rows * pieces; at += gated_threads) {
+  for (int at = thread(); at < rows * pieces; at += gated_threads) {
     const int token = at / pieces, column = at % pieces * piece;
     cp_async_16(tile.address(token, column), from + token * pitch + column, 16);
   }
 }
 
-// The same the other way, of sums rounded to T.
+// The same the other way.
+template <int rows, class T, int columns>
+__device__ inline void copy_to_scratch(const Tile<T, columns>& tile, T* into, int pitch) {
+  constexpr int piece = 16 / sizeof(T), pieces = columns / piece;
+#pragma unroll
+  for (int at = thread(); at < rows * pieces; at += gated_threads) {
+    const int token = at / pieces, column = at % pieces * piece;
+    *reinterpret_cast<uint4*>(into + token * pitch + column) =
+        *reinterpret_cast<const uint4*>(tile.at(token, column));
+  }
+}
+
+// And of sums rounded to T.
 template <class T, int M, int N>
 __device__ inline void store_scratch(Sums<T, M, N>& sums, T* into, int pitch) {
   sums.each([&](int row, int column, float& x, float& y) { put_two(into + row * pitch + column, x, y); });
@@ -265,7 +287,9 @@ __device__ inline void write_rows(Sums<T, M, N>& sums, const DeviceView& view, i
   });
 }
 
+// Of all copies on their way.
 __device__ inline void wait_for_tiles() {
+  cp_async_commit_group();
   cp_async_wait_all();
   __syncthreads();
 }

@@ -48,23 +48,22 @@ class WalkState {
     });
   }
 
-  // The state before the block, rounded: into shared memory, and into scratch memory where it is asked for.
-  __device__ void round(std::int64_t offset, int block) {
-    T* const into =
-        offset < 0 || passes_ ? nullptr : scratch_of<T>(p_, offset, head_, block, D * p_.cut.E) + first_;
-    state_.each([&](int d, int e, float& x, float& y) {
-      put_two(rounded_.at(d, e), x, y);
-      if (into != nullptr) put_two(into + d * p_.cut.E + e, x, y);
-    });
+  // The state before the block, rounded, into shared memory.
+  __device__ void round() {
+    state_.each([&](int d, int e, float& x, float& y) { put_two(rounded_.at(d, e), x, y); });
   }
-  // Times the factors of the block.
-  __device__ void decay(int block) {
-    const float* const decays = scratch_of<float>(p_, p_.cut.scratch.decays, head_, block, D);
+  // What round() wrote into scratch memory, where that has room for it; behind a barrier.
+  __device__ void keep(std::int64_t offset, int block) const {
+    if (offset < 0 || passes_) return;
+    copy_to_scratch<D>(rounded_, scratch_of<T>(p_, offset, head_, block, D * p_.cut.E) + first_, p_.cut.E);
+  }
+  // Times the factors of a block, whose logarithms are given.
+  __device__ void decay(const float* logs) {
 #pragma unroll
     for (int m = 0; m < State::m_tiles; ++m)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float factor = power<T>(decays[State::first_row(m) + lane() / 4 + 8 * half]);
+        const float factor = power<T>(logs[State::first_row(m) + lane() / 4 + 8 * half]);
 #pragma unroll
         for (int n = 0; n < State::n_tiles; ++n) {
           state_.value[m][n][2 * half] *= factor;
@@ -100,6 +99,19 @@ class WalkState {
   State state_;
 };
 
+// One of two stages that hold what a block needs, `bytes` apart: pointers of the first are moved on.
+template <class T, int columns>
+__device__ inline Tile<T, columns> of_stage(const Tile<T, columns>& tile, int bytes) {
+  return {reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(tile.data) + bytes)};
+}
+
+// The logarithms of a block's factors, on their way into shared memory.
+template <int D>
+__device__ inline void load_decays(const GatedParams& p, int head, int block, float* into) {
+  const float* const from = scratch_of<float>(p, p.cut.scratch.decays, head, block, D);
+  if (thread() < D / 4) cp_async_16(shared_address(into + 4 * thread()), from + 4 * thread(), 16);
+}
+
 // From the left: U = (T diag(beta) v) - W S, then S = diag(exp last) S + (k exp(last - G))^T U. Without beta
 // U = v.
 template <class T, int D>
@@ -112,8 +124,8 @@ class WalkForward {
         first_block_(p.first_block[chunk]),
         blocks_(p.first_block[chunk + 1] - first_block_),
         has_beta_(p.beta.data != nullptr),
-        stages_{Stage(arena), Stage(arena)},
-        written_(arena.tile<T, columns>(C)),
+        first_stage_(arena),
+        written_(arena.skip(stage_bytes).template tile<T, columns>(C)),
         walk_(p, chunk, head, slice, arena.tile<T, columns>(D)) {}
 
   __device__ void run() {
@@ -121,13 +133,17 @@ class WalkForward {
     walk_.enter(p_.state, chunk.state, p_.carry, chunk.left);
     if (blocks_ > 0) load(0);
     for (int i = 0; i < blocks_; ++i) {
-      walk_.round(p_.cut.scratch.states, first_block_ + i);
+      const Stage stage = first_stage_.at(i % 2);
+      walk_.round();
       wait_for_tiles();
       if (i + 1 < blocks_) load(i + 1);
-      write(stages_[i % 2], first_block_ + i);
+      write(stage);
+      walk_.keep(p_.cut.scratch.states, first_block_ + i);
       __syncthreads();
-      walk_.decay(first_block_ + i);
-      multiply<C, Stored::turned, Stored::straight>(walk_.state(), stages_[i % 2].keys, written_);
+      walk_.decay(stage.decays);
+      multiply<C, Stored::turned, Stored::straight>(walk_.state(), stage.keys, written_);
+      if (has_beta_ && !walk_.passes() && p_.cut.scratch.states >= 0)
+        copy_to_scratch<C>(written_, values_of(first_block_ + i), p_.cut.E);
     }
     if (walk_.passes())
       walk_.leave(p_.transition, chunk.state);
@@ -136,44 +152,56 @@ class WalkForward {
   }
 
  private:
+  static constexpr int stage_bytes = static_cast<int>(2 * gated_tile_bytes(C, D, sizeof(T)) +
+                                                      gated_tile_bytes(C, columns, sizeof(T)) + 4 * D);
   struct Stage {
     Tile<T, D> keys, erase;
     Tile<T, columns> values;
+    float* decays;
+    __device__ Stage() {}
     __device__ explicit Stage(Arena& arena)
-        : keys(arena.tile<T, D>(C)), erase(arena.tile<T, D>(C)), values(arena.tile<T, columns>(C)) {}
+        : keys(arena.tile<T, D>(C)),
+          erase(arena.tile<T, D>(C)),
+          values(arena.tile<T, columns>(C)),
+          decays(arena.take<float>(D)) {}
+    __device__ Stage at(int number) const {
+      Stage stage;
+      const int bytes = number * stage_bytes;
+      stage.keys = of_stage(keys, bytes), stage.erase = of_stage(erase, bytes);
+      stage.values = of_stage(values, bytes), stage.decays = decays + bytes / 4;
+      return stage;
+    }
   };
 
   __device__ T* values_of(int block) const {
     return scratch_of<T>(p_, p_.cut.scratch.values, walk_.head(), block, C * p_.cut.E) + walk_.first();
   }
   __device__ void load(int i) const {
-    const Stage& stage = stages_[i % 2];
+    const Stage stage = first_stage_.at(i % 2);
     const int block = first_block_ + i;
     const GatedScratch& s = p_.cut.scratch;
+    load_decays<D>(p_, walk_.head(), block, stage.decays);
     load_scratch<C>(stage.keys, scratch_of<T>(p_, s.keys, walk_.head(), block, C * D), D);
     if (has_beta_) load_scratch<C>(stage.erase, scratch_of<T>(p_, s.erase, walk_.head(), block, C * D), D);
     if (!walk_.passes()) load_scratch<C>(stage.values, values_of(block), p_.cut.E);
   }
 
-  // U of a block, in shared memory and, where the block's rows are asked for later, in scratch memory.
-  __device__ void write(const Stage& stage, int block) {
+  // U of a block.
+  __device__ void write(const Stage& stage) {
     Sums<T, C, columns> sums;
     sums.clear();
     if (has_beta_) multiply<D, Stored::straight, Stored::straight>(sums, stage.erase, walk_.rounded());
-    const bool keeps = has_beta_ && !walk_.passes() && p_.cut.scratch.states >= 0;
-    T* const into = keeps ? values_of(block) : nullptr;
     sums.each([&](int t, int e, float& x, float& y) {
       float2 value = {0, 0};
       if (!walk_.passes()) value = get_two(stage.values.at(t, e));
       put_two(written_.at(t, e), value.x - x, value.y - y);
-      if (keeps) put_two(into + t * p_.cut.E + e, value.x - x, value.y - y);
     });
   }
 
   const GatedParams& p_;
   const int first_block_, blocks_;
   const bool has_beta_;
-  const Stage stages_[2];
+  const Stage first_stage_;
   const Tile<T, columns> written_;
   WalkState<T, D> walk_;
 };
@@ -191,8 +219,8 @@ class WalkReverse {
         blocks_(p.first_block[chunk + 1] - first_block_),
         has_beta_(p.beta.data != nullptr),
         has_dvalues_(p.cut.scratch.dvalues >= 0),
-        stages_{Stage(arena), Stage(arena)},
-        written_(arena.tile<T, columns>(C)),
+        first_stage_(arena),
+        written_(arena.skip(stage_bytes).template tile<T, columns>(C)),
         walk_(p, chunk, head, slice, arena.tile<T, columns>(D)) {}
 
   __device__ void run() {
@@ -200,13 +228,14 @@ class WalkReverse {
     walk_.enter(p_.dstate, chunk.state, p_.dcarry, chunk.right);
     if (blocks_ > 0) load(blocks_ - 1);
     for (int i = blocks_ - 1; i >= 0; --i) {
-      const Stage& stage = stages_[i % 2];
-      walk_.round(p_.cut.scratch.dstates, first_block_ + i);
+      const Stage stage = first_stage_.at(i % 2);
+      walk_.round();
       wait_for_tiles();
       if (i > 0) load(i - 1);
       if (has_dvalues_) write(stage, first_block_ + i);
+      walk_.keep(p_.cut.scratch.dstates, first_block_ + i);
       __syncthreads();
-      walk_.decay(first_block_ + i);
+      walk_.decay(stage.decays);
       multiply<C, Stored::turned, Stored::straight>(walk_.state(), stage.queries, stage.dout);
       if (has_beta_) multiply<C, Stored::turned, Stored::straight>(walk_.state(), stage.erase, written_);
     }
@@ -214,25 +243,39 @@ class WalkReverse {
   }
 
  private:
+  static constexpr int stage_bytes = static_cast<int>(3 * gated_tile_bytes(C, D, sizeof(T)) +
+                                                      2 * gated_tile_bytes(C, columns, sizeof(T)) + 4 * D);
   struct Stage {
     Tile<T, D> keys, queries, erase;
     Tile<T, columns> dvalues, dout;
+    float* decays;
+    __device__ Stage() {}
     __device__ explicit Stage(Arena& arena)
         : keys(arena.tile<T, D>(C)),
           queries(arena.tile<T, D>(C)),
           erase(arena.tile<T, D>(C)),
           dvalues(arena.tile<T, columns>(C)),
-          dout(arena.tile<T, columns>(C)) {}
+          dout(arena.tile<T, columns>(C)),
+          decays(arena.take<float>(D)) {}
+    __device__ Stage at(int number) const {
+      Stage stage;
+      const int bytes = number * stage_bytes;
+      stage.keys = of_stage(keys, bytes), stage.queries = of_stage(queries, bytes);
+      stage.erase = of_stage(erase, bytes), stage.dvalues = of_stage(dvalues, bytes);
+      stage.dout = of_stage(dout, bytes), stage.decays = decays + bytes / 4;
+      return stage;
+    }
   };
 
   __device__ T* dvalues_of(int block) const {
     return scratch_of<T>(p_, p_.cut.scratch.dvalues, walk_.head(), block, C * p_.cut.E) + walk_.first();
   }
   __device__ void load(int i) const {
-    const Stage& stage = stages_[i % 2];
+    const Stage stage = first_stage_.at(i % 2);
     const int number = first_block_ + i, head = walk_.head();
     const DeviceChunk& block = p_.blocks[number];
     const GatedScratch& s = p_.cut.scratch;
+    load_decays<D>(p_, head, number, stage.decays);
     load_scratch<C>(stage.queries, scratch_of<T>(p_, s.queries, head, number, C * D), D);
     load_rows<C>(stage.dout, p_.dout, head, block.row, block.count, walk_.first());
     if (has_beta_) load_scratch<C>(stage.erase, scratch_of<T>(p_, s.erase, head, number, C * D), D);
@@ -258,7 +301,7 @@ class WalkReverse {
   const GatedParams& p_;
   const int first_block_, blocks_;
   const bool has_beta_, has_dvalues_;
-  const Stage stages_[2];
+  const Stage first_stage_;
   const Tile<T, columns> written_;
   WalkState<T, D> walk_;
 };
@@ -282,7 +325,7 @@ template <int D>
 __global__ void __launch_bounds__(gated_threads) gated_factors(const __grid_constant__ GatedParams p) {
   wait_on_dependent_grids();
   const int head = static_cast<int>(blockIdx.x) % p.heads, number = static_cast<int>(blockIdx.x) / p.heads;
-  const int d = thread_index();
+  const int d = thread();
   if (d >= p.cut.keys) return;
   float sum = 0;
   for (int block = p.first_block[number]; block < p.first_block[number + 1]; ++block)
