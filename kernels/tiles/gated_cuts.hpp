@@ -27,14 +27,18 @@ constexpr std::int64_t gated_tile_bytes(std::int64_t rows, std::int64_t columns,
 }
 // Sums of logarithms and the strengths of a block's tokens.
 constexpr std::int64_t gated_gate_bytes(std::int64_t tokens, std::int64_t D, bool column) {
-  return (column ? tokens * (D + 4) : tokens) * 4 + 2 * tokens * 4;
+  return (column ? tokens * D : tokens) * 4 + 3 * tokens * 4;
 }
 
 // Shared memory of the kernels in kernels/families/linear/gated, of elements of so many bytes.
+// The kernel over blocks has less where arrays may lie where others were; see there.
+constexpr bool gated_prepare_shares(std::int64_t D, bool column) {
+  return column && D == 128;
+}
 constexpr std::int64_t gated_prepare_bytes(std::int64_t D, std::int64_t element, bool column) {
   const std::int64_t C = gated_tokens(element == 4);
-  return (column ? 4 : 3) * gated_tile_bytes(C, D, element) + gated_tile_bytes(C, gated_values, element) +
-         2 * gated_tile_bytes(C, C, element) + C * (C + 4) * 4 + gated_gate_bytes(C, D, column);
+  return (column ? 4 : 3) * gated_tile_bytes(C, D, element) + gated_tile_bytes(C, C, element) +
+         (gated_prepare_shares(D, column) ? 0 : C * (C + 4) * 4) + gated_gate_bytes(C, D, column);
 }
 constexpr std::int64_t gated_walk_bytes(std::int64_t D, std::int64_t element, bool reverse) {
   const std::int64_t C = gated_tokens(element == 4);

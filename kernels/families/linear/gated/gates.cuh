@@ -17,11 +17,15 @@ constexpr float least_log = -104;
 
 template <class T, int D, bool column>
 struct Gates {
-  static constexpr int C = tokens_of<T>, pitch = column ? D + 4 : 1;
-  float *sums, *strengths, *raw;
+  static constexpr int C = tokens_of<T>, pitch = column ? D : 1;
+  float *sums, *strengths;
+  float *left, *right;  // of one factor for all columns, of every token: exp G, exp(last - G)
 
   __device__ explicit Gates(Arena& arena)
-      : sums(arena.take<float>(C * pitch)), strengths(arena.take<float>(C)), raw(arena.take<float>(C)) {}
+      : sums(arena.take<float>(C * pitch)),
+        strengths(arena.take<float>(C)),
+        left(arena.take<float>(C)),
+        right(arena.take<float>(C)) {}
 
   __device__ float at(int t, int d) const { return sums[t * pitch + (column ? d : 0)]; }
   // Of two neighbouring columns, of which the first is even.
@@ -29,8 +33,18 @@ struct Gates {
     if constexpr (column) return *reinterpret_cast<const float2*>(sums + t * pitch + d);
     return {sums[t], sums[t]};
   }
-  __device__ float from_left(int t, int d) const { return power<T>(at(t, d)); }
-  __device__ float to_right(int t, int d) const { return power<T>(at(C - 1, d) - at(t, d)); }
+  __device__ float from_left(int t, int d) const {
+    if constexpr (column)
+      return power<T>(at(t, d));
+    else
+      return left[t];
+  }
+  __device__ float to_right(int t, int d) const {
+    if constexpr (column)
+      return power<T>(at(C - 1, d) - at(t, d));
+    else
+      return right[t];
+  }
 
   // Of the tokens of a block; those behind its last one change nothing. Barriers are in it.
   __device__ void load(const GatedParams& p, int head, const DeviceChunk& block) const {
@@ -38,7 +52,7 @@ struct Gates {
       const bool inside = t < block.count;
       strengths[t] = inside && p.beta.data != nullptr ? load_first<float>(p.beta, block.row + t, head) : 0.0F;
       if constexpr (!column)
-        raw[t] = inside ? fmaxf(load_first<float>(p.log_decay, block.row + t, head), least_log) : 0.0F;
+        left[t] = inside ? fmaxf(load_first<float>(p.log_decay, block.row + t, head), least_log) : 0.0F;
     }
     if constexpr (column)
       sum_columns(p, head, block);
@@ -50,10 +64,18 @@ struct Gates {
   __device__ void sum_tokens() const {
     __syncthreads();
     const int t = thread();
+    float sum = 0, all = 0;
+    if (t < C)
+#pragma unroll 8
+      for (int s = 0; s < C; ++s) {
+        all += left[s];
+        if (s == t) sum = all;
+      }
+    __syncthreads();
     if (t < C) {
-      float sum = 0;
-      for (int s = 0; s <= t; ++s) sum += raw[s];
       sums[t] = sum;
+      left[t] = power<T>(sum);
+      right[t] = power<T>(sum == all ? 0.0F : all - sum);
     }
     __syncthreads();
   }

@@ -334,8 +334,10 @@ class Gradients {
       const int t = thread();
       if (t >= block_.count) return;
       float sum = 0;
+#pragma unroll 8
       for (int d = 0; d < D; ++d) sum += of_last_[d];
-      for (int later = C - 1; later >= t; --later) sum += of_rows_[C + later];
+#pragma unroll 8
+      for (int later = 0; later < C; ++later) sum += later >= t ? of_rows_[C + later] : 0.0F;
       write_gate(t, 0, sum);
     }
   }

@@ -18,14 +18,12 @@ class Inverse {
 
   __device__ void run() const {
     substitute();
-#pragma unroll
-    for (int size = 16; size < C; size *= 2) join(size);
+    join<16>();
+    if constexpr (C == 64) join<32>();
   }
 
  private:
-  __device__ float& at(int row, int column) const {
-    return matrix_[row * pitch + column];
-  }
+  __device__ float& at(int row, int column) const { return matrix_[row * pitch + column]; }
 
   __device__ void substitute() const {
     const int column = thread() % 16, first = thread() / 16 * 16;
@@ -45,33 +43,37 @@ class Inverse {
     __syncthreads();
   }
 
-  // [[X, 0], [L, Y]]^-1 of inverses X and Y: below the diagonal -Y L X.
-  __device__ void join(int size) const {
-    float sums[C * C / 4 / gated_threads + 1];
-    const int count = C * size / 2 / gated_threads;
-    const auto each = [&](auto f) {
+  // [[X, 0], [L, Y]]^-1 of inverses X and Y: below the diagonal -Y L X. A thread has `width` neighbouring
+  // elements.
+  template <int size>
+  __device__ void join() const {
+    constexpr int width = C * size / 2 / gated_threads;
+    const int e = thread() * width;
+    const int first = e / (size * size) * 2 * size, row = e / size % size, column = e % size;
+    float sums[width];
+    const auto multiply_rows = [&](int left, int right, float sign) {
 #pragma unroll
-      for (int i = 0; i < C * C / 4 / gated_threads + 1; ++i) {
-        if (i >= count) break;
-        const int e = thread() + i * gated_threads;
-        f(e / (size * size) * 2 * size, e / size % size, e % size, sums[i]);
+      for (int i = 0; i < width; ++i) sums[i] = 0;
+#pragma unroll 8
+      for (int k = 0; k < size; ++k) {
+        const float factor = sign * at(first + size + row, first + left + k);
+        const float* const others = &at(first + right + k, first + column);
+        if constexpr (width == 4) {
+          const float4 four = *reinterpret_cast<const float4*>(others);
+          sums[0] += factor * four.x, sums[1] += factor * four.y;
+          sums[2] += factor * four.z, sums[3] += factor * four.w;
+        } else {
+#pragma unroll
+          for (int i = 0; i < width; ++i) sums[i] += factor * others[i];
+        }
       }
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < width; ++i) at(first + size + row, first + column + i) = sums[i];
+      __syncthreads();
     };
-    each([&](int first, int row, int column, float& sum) {
-      sum = 0;
-      for (int k = 0; k < size; ++k) sum += at(first + size + row, first + k) * at(first + k, first + column);
-    });
-    __syncthreads();
-    each([&](int first, int row, int column, float& sum) { at(first + size + row, first + column) = sum; });
-    __syncthreads();
-    each([&](int first, int row, int column, float& sum) {
-      sum = 0;
-      for (int k = 0; k < size; ++k)
-        sum -= at(first + size + row, first + size + k) * at(first + size + k, first + column);
-    });
-    __syncthreads();
-    each([&](int first, int row, int column, float& sum) { at(first + size + row, first + column) = sum; });
-    __syncthreads();
+    multiply_rows(0, 0, 1);
+    multiply_rows(size, size, -1);
   }
 
   float* matrix_;
@@ -81,6 +83,12 @@ template <class T, int D, bool column>
 class Prepare {
  public:
   static constexpr int C = tokens_of<T>;
+  // Once k and q are scaled, their tiles hold T and values; the matrix that becomes T lies where q was
+  // scaled.
+  static constexpr bool shares = gated_prepare_shares(D, column);
+  static_assert(gated_tile_bytes(C, C, sizeof(T)) <= gated_tile_bytes(C, D, sizeof(T)) &&
+                gated_tile_bytes(C, gated_values, sizeof(T)) <= gated_tile_bytes(C, D, sizeof(T)) &&
+                (!shares || C * (C + 4) * 4 <= gated_tile_bytes(C, D, sizeof(T))));
 
   __device__ Prepare(const GatedParams& p, int head, int number, Arena arena)
       : p_(p),
@@ -94,10 +102,10 @@ class Prepare {
         q_(arena.tile<T, D>(C)),
         scaled_k_(arena.tile<T, D>(C)),
         scaled_q_(arena.tile<T, D>(C, column)),
-        values_(arena.tile<T, gated_values>(C)),
-        inverse_(arena.tile<T, C>(C)),
+        values_{q_.data},
+        inverse_{k_.data},
         scores_(arena.tile<T, C>(C)),
-        lower_(arena.take<float>(C * Inverse<C>::pitch)),
+        lower_(shares ? reinterpret_cast<float*>(scaled_q_.data) : arena.take<float>(C * Inverse<C>::pitch)),
         gates_(arena) {}
 
   __device__ void run() {
@@ -123,6 +131,7 @@ class Prepare {
     of_queries.clear();
     if constexpr (column) {
       for_levels<C>([&](Level level) { scores_of(level, of_keys, of_queries); });
+      __syncthreads();  // scaled queries are read
     } else {
       if (has_beta_) multiply<D, Stored::straight, Stored::turned>(of_keys, k_, k_, Lower{});
       if (has_queries_) multiply<D, Stored::straight, Stored::turned>(of_queries, q_, k_, Lower{});

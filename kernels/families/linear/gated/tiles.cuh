@@ -180,6 +180,12 @@ __device__ __forceinline__ void multiply(Sums<T, M, N>& sums, const Tile<T, colu
       if (!any) continue;
 #pragma unroll
       for (int n = 0; n < S::n_tiles; n += 2) {
+        bool asked = false;
+#pragma unroll
+        for (int m = 0; m < S::m_tiles; ++m)
+          asked =
+              asked || (wanted.terms(S::first_row(m), k) && wanted.sums(S::first_row(m), S::first_column(n)));
+        if (!asked) continue;
         load_b<of_b>(right, b, k, S::first_column(n));
 #pragma unroll
         for (int m = 0; m < S::m_tiles; ++m) {
@@ -256,9 +262,10 @@ __device__ inline void store_scratch(Sums<T, M, N>& sums, T* into, int pitch) {
   sums.each([&](int row, int column, float& x, float& y) { put_two(into + row * pitch + column, x, y); });
 }
 
-// Two neighbouring results of a row to a view; what lies behind its last column is left out.
-__device__ inline void write_two(const DeviceView& view, std::int64_t at, int column, float x, float y,
-                                 Write write) {
+// Two neighbouring results of a row to a view; what lies behind its last column is left out. Not inlined:
+// kernels have so many results that all ways to write them would not fit into the instruction cache.
+static __device__ __noinline__ void write_two(const DeviceView& view, std::int64_t at, int column, float x,
+                                              float y, Write write) {
   if (column >= view.width) return;
   at += column;
   const bool both = column + 1 < view.width;
@@ -266,22 +273,39 @@ __device__ inline void write_two(const DeviceView& view, std::int64_t at, int co
     x += load_element_as<float>(view.data, view.dtype, at);
     if (both) y += load_element_as<float>(view.data, view.dtype, at + 1);
   }
-  if (view.dtype == DType::bf16 && both && pairs_aligned<__nv_bfloat16>(view)) {
-    put_two(static_cast<__nv_bfloat16*>(view.data) + at, x, y);
-    return;
-  }
-  if (view.dtype == DType::fp32 && both && pairs_aligned<float>(view)) {
-    put_two(static_cast<float*>(view.data) + at, x, y);
-    return;
-  }
   store_element_as<float>(x, view.data, view.dtype, at);
   if (both) store_element_as<float>(y, view.data, view.dtype, at + 1);
+}
+
+// The same of a view whose pairs are aligned and whose results are stored.
+template <class Out, class T, int M, int N>
+__device__ __forceinline__ void store_rows(Sums<T, M, N>& sums, const DeviceView& view, int head, int row,
+                                           int size, int first) {
+#pragma unroll
+  for (int m = 0; m < Sums<T, M, N>::m_tiles; ++m)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int token = sums.first_row(m) + lane() / 4 + 8 * half;
+      if (token >= size) continue;
+      Out* const into = row_of<Out>(view, head, row + token) + first;
+#pragma unroll
+      for (int n = 0; n < Sums<T, M, N>::n_tiles; ++n) {
+        const int column = sums.first_column(n) + lane() % 4 * 2;
+        if (first + column < view.width)
+          put_two(into + column, sums.value[m][n][2 * half], sums.value[m][n][2 * half + 1]);
+      }
+    }
 }
 
 // Columns from `first` on of `size` rows from compact row `row` on.
 template <class T, int M, int N>
 __device__ inline void write_rows(Sums<T, M, N>& sums, const DeviceView& view, int head, int row, int size,
                                   int first, Write write) {
+  const bool simple = write == Write::store && view.width % 2 == 0;
+  if (simple && view.dtype == dtype_of<T>() && pairs_aligned<T>(view))
+    return store_rows<T>(sums, view, head, row, size, first);
+  if (simple && view.dtype == DType::fp32 && pairs_aligned<float>(view))
+    return store_rows<float>(sums, view, head, row, size, first);
   sums.each([&](int token, int column, float& x, float& y) {
     if (token < size) write_two(view, row_offset(view, row + token, head), first + column, x, y, write);
   });
