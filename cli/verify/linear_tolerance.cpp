@@ -86,9 +86,11 @@ class Head {
   bool has_backward() const { return !dout_.values.empty(); }
   bool by_blocks() const { return !decays() && roundings_.by_blocks; }
   double block_e2() const { return by_blocks() ? e2_ : 0; }
+  double exponents(std::int64_t t) const { return exponents_.empty() ? 0 : exponents_[as_index(t)]; }
   StateRoundings state_roundings() const {
     if (decays()) return {f2_, e2_};
-    return {f2_, block_e2() * (beta_.values.empty() ? 1 : 3), block_e2()};
+    return {f2_, block_e2() * (beta_.values.empty() ? 1 : 3), block_e2(),
+            by_blocks() ? static_cast<double>(block_tokens) : 1};
   }
   TrackedState zero_state() const { return {shape_.D, shape_.E, state_roundings()}; }
   TokenTransition transition(std::int64_t t) const {
@@ -169,7 +171,7 @@ class Head {
   void product(const Result& result, std::int64_t t, std::int64_t width, std::int64_t x, std::int64_t size,
                double pairs) const {
     const double peak = sums_.peak[as_index(x)], casts = e2_ * roundings_.state_casts;
-    const double of_blocks = 2 * block_e2() * (peak + pairs);
+    const double of_blocks = (2 * block_e2() + exponents(t)) * (peak + pairs);
     set(result, t, width, x, sums_.variance[as_index(x)] + casts * peak + of_blocks, std::max(peak, pairs),
         sums_.terms[as_index(x)], static_cast<double>(size + near_tokens) / 2, decays());
   }
@@ -240,7 +242,23 @@ class Head {
     add_to_block(rows, std::move(row));
   }
 
+  // f^2 L^2 / 3 of every token, L the sum of |g|, of the column where it is largest, over the tokens of a
+  // block up to it.
+  void sum_exponents() {
+    exponents_.assign(as_index(shape_.S), 0);
+    std::vector<double> largest;
+    double sum = 0;
+    for (std::int64_t t = 0; t < shape_.S; ++t) {
+      const double* const logs = log_decay_[t];
+      largest.push_back(-*std::min_element(logs, logs + shape_.D));
+      sum += largest.back();
+      if (t >= block_tokens) sum -= largest[as_index(t - block_tokens)];
+      exponents_[as_index(t)] = f2_ * square(sum) / 3;
+    }
+  }
+
   void forward_by_tokens() {
+    if (by_blocks()) sum_exponents();
     TrackedState state = zero_state();
     BlockRows rows;
     pairs_of_rows_.assign(as_index(shape_.E), 0);
@@ -364,11 +382,13 @@ class Head {
       }
       const double f2 = square(vectors.f[as_index(e)]), u2 = square(vectors.u[as_index(e)]);
       const double pairs = by_blocks() ? pairs_of_rows_[as_index(e)] : 0;
-      vectors.f_variance[as_index(e)] +=
-          products * (f_squares + f2) / 2 + block_e2() * (3 * f_squares + pairs + f2);
+      vectors.f_variance[as_index(e)] += products * (f_squares + f2) / 2 +
+                                         block_e2() * (3 * f_squares + pairs + f2) +
+                                         exponents(t) * (f_squares + pairs);
       if (token.k != nullptr)
-        vectors.u_variance[as_index(e)] +=
-            products * (u_terms + u2) / 2 + block_e2() * (3 * (u_terms - square(v_[t][e])) + u2);
+        vectors.u_variance[as_index(e)] += products * (u_terms + u2) / 2 +
+                                           block_e2() * (3 * (u_terms - square(v_[t][e])) + u2) +
+                                           exponents(t) * (u_terms - square(v_[t][e]));
       set({right_.dv, errors_.dv, roundings_.dkv}, t, E, e, strength2 * vectors.f_variance[as_index(e)], 0,
           strength2 * f_terms, 2, false);
       beta_variance += vectors.f_variance[as_index(e)] * u2 + f2 * vectors.u_variance[as_index(e)] +
@@ -395,7 +415,7 @@ class Head {
     }
     if (by_blocks()) {
       const double squares = terms + pairs_of_columns_[as_index(d)];
-      variance += 2 * e2_ * squares;
+      variance += (2 * e2_ + exponents(t)) * squares;
       add_gate_terms(t, d, strength2 * square(k_[t][d]) * squares);
     }
     set({right_.dk, errors_.dk, roundings_.dkv}, t, shape_.D, d, strength2 * variance, strength2 * terms,
@@ -432,7 +452,7 @@ class Head {
   HeadRows q_, k_, v_, dout_, log_decay_, beta_;
   double slope_ = 0;
   TrackedState::Sums sums_;
-  std::vector<double> pairs_of_rows_, pairs_of_columns_, gate_terms_;
+  std::vector<double> pairs_of_rows_, pairs_of_columns_, gate_terms_, exponents_;
   std::vector<double> zeros_ = std::vector<double>(as_index(shape_.D));
   std::vector<TrackedState> kept_, again_;
   std::int64_t again_first_ = 0;

@@ -37,6 +37,9 @@
 //  F, u      e^2 (3 sum_d (k_d M_dx)^2 + F_x^2), and with X and u; F has pairs with the queries of the block.
 //  dk        2 e^2 of the terms' squares, and of pairs.
 //  dbeta     2 e^2 sum_x F_x^2 (v_x^2 + sum_d (k_d X_dx)^2): three sums of that size make it up.
+//  exponents are sums of a block's logarithms, and as inexact as these are large: f^2 L^2 / 3 of the terms of
+//            all of these, L the largest sum of |g| over block_tokens; of a state f^2 block_tokens g^2 a
+//            token.
 //  dg        is a sum over the tokens of its block of q_d dq_d and of k_d times the two parts of dk: 2 e^2 of
 //            the squares of what makes these up, over block_tokens tokens to either side.
 #pragma once

@@ -66,7 +66,7 @@ TrackedState TrackedState::decayed(double factor) const {
 void TrackedState::scale_rows(const double* log_factors) {
   for (std::int64_t d = 0; d < D_; ++d) {
     const double factor = std::exp(log_factors[d]);
-    const double inexact = roundings_.sums * (1 + square(log_factors[d]));
+    const double inexact = roundings_.sums * (1 + roundings_.block * square(log_factors[d]));
     for (std::size_t i = as_index(d * E_); i < as_index((d + 1) * E_); ++i) {
       value[i] *= factor;
       terms[i] *= square(factor);

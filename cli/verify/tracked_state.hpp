@@ -13,6 +13,7 @@ struct StateRoundings {
   double sums = 0;    // f^2
   double rows = 0;    // e^2 times the roundings that a row goes through, or 0
   double erased = 0;  // e^2, or 0
+  double block = 1;   // tokens whose logarithms are summed before exp: the sum is as inexact as it is large
 };
 
 // What a token does to a state that passes it: its D factors, and for a delta rule its key and strength.
