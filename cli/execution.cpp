@@ -71,10 +71,12 @@ bool on_gpu(const Arguments& arguments, const char* default_device) {
 }
 
 void require_gpu_kernels(const Problem& problem) {
-  if (problem.attention == Attention::linear && problem.transition != Transition::decay)
+  if (problem.attention != Attention::linear || problem.transition == Transition::decay) return;
+  constexpr std::int64_t most_keys = 128;  // of kernels/families/linear/gated
+  if (problem.head_size > most_keys || problem.dtype == DType::fp64)
     throw InputError("--device gpu: linear attention with problem.transition = \"" +
                      std::string(name(problem.transition)) +
-                     "\" has kernels on the CPU alone; legal here: cpu, or \"decay\"");
+                     "\" has kernels for a head_size up to 128 in bf16, fp16 and fp32; legal here: cpu");
 }
 
 int ranks_per_gpu(const Arguments& arguments) {

@@ -72,7 +72,7 @@ class CudaCalls {
   std::size_t add(const Project& call);
   std::size_t add(const ProjectBackward& call);
   std::size_t add(const WeightGradient& call);
-  // Of linear attention; transitions that are not one factor a head are refused.
+  // Of linear attention. Transitions of every token have kernels for Hopper; others refuse them.
   std::size_t add(const LinearLocal& call);
   std::size_t add(const LinearLocalBackward& call);
   std::size_t add(const LinearState& call);
@@ -102,7 +102,7 @@ class CudaCalls {
     return add(Rowwise{Rowwise::Kind::fill, {}, {}, into, value});
   }
 
-  // Bytes of the tables of all calls so far; equal tables are stored once.
+  // Bytes of the tables of all calls so far, equal ones stored once, and of scratch memory (GatedScratch).
   std::size_t table_bytes() const;
   // Writes the tables into `device_memory` (table_bytes(), aligned to 256, on the current device), and waits.
   // To be called once, after the last add() and before the first launch.

@@ -13,7 +13,9 @@ namespace cplab {
 // (ceil(blocks / (2 sms)) where a multiprocessor holds two);
 // linear.floor_s. Of a scan: ceil(blocks / (2 sms)) x states of its longest group x linear_scan_step
 // (kernels/tiles/measured_constants.hpp) in place of the steps; its registers leave room for two thread
-// blocks on a multiprocessor, and they wait for one state after the other. Its origin is assumed.
+// blocks on a multiprocessor, and they wait for one state after the other. Of transitions of every token
+// likewise the sum over kernels of blocks / sms, or of steps of a walk, times what each took on an H200. Its
+// origin is assumed.
 KernelCost linear_roofline(const Hardware&, const LinearLaunch&);
 // The same with the memory and the peak of another GPU.
 KernelCost linear_roofline(const Hardware&, const LinearLaunch&, const GpuSpec&);

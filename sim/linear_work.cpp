@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <initializer_list>
 #include <iterator>
 #include <stdexcept>
@@ -27,7 +28,7 @@ double steps_of(std::int64_t tokens) {
   return parts(tokens, step_tokens);
 }
 
-// Of calls that have a transition of every token, which no GPU kernel takes.
+// Of calls that have a transition of every token, where no kernel of that GPU takes them.
 struct CutOf {
   using Cut = kernels::cuda::LinearCut;
   Cut operator()(const kernels::LinearLocal& call) const { return kernels::cuda::cut_of(call); }
@@ -89,6 +90,21 @@ bool has_token_transition(const RankPlan& rank, const Operation& op) {
                      [&](Operand o) { return rank.find(op, o) != nullptr; });
 }
 
+std::optional<kernels::cuda::ChosenLinear> chosen_gated(const KernelCall& call, const GpuSpec& gpu) {
+  try {
+    return std::visit(Choose{gpu}, call);
+  } catch (const std::invalid_argument&) {  // as of a GPU that has no such kernels
+    return {};
+  }
+}
+
+void take_chosen(LinearWork& work, const kernels::cuda::ChosenLinear& chosen) {
+  work.variant = chosen.variant->name;
+  work.blocks = chosen.cut;
+  work.persistent = chosen.cut.multiprocessors > 0;
+  if (chosen.gated.tokens > 0 && !chosen.first_blocks.empty()) work.gated = chosen.gated;
+}
+
 }  // namespace
 
 std::string linear_refusal(const CallConverter& calls, const Operation& op, const GpuSpec& gpu) {
@@ -147,13 +163,13 @@ LinearWork linear_work(const CallConverter& calls, const Operation& op, DType no
     views[i]->data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(placed.places[i].byte));
   try {
     if (has_token_transition(rank, op)) {
+      work.gate_columns = width({log_decay}) > 1;
       work.blocks = std::visit(CutOf{}, placed.call);
+      if (const auto chosen = chosen_gated(placed.call, gpu)) take_chosen(work, *chosen);
     } else {
       const kernels::cuda::ChosenLinear chosen = std::visit(Choose{gpu}, placed.call);
-      work.variant = chosen.variant->name;
+      take_chosen(work, chosen);
       work.fall_back = std::visit(WhyNotPreferred{gpu}, placed.call);
-      work.blocks = chosen.cut;
-      work.persistent = chosen.cut.multiprocessors > 0;
       for (std::size_t g = 1; g < chosen.groups.size(); ++g)
         work.longest_group =
             std::max<std::int64_t>(work.longest_group, chosen.groups[g] - chosen.groups[g - 1]);
@@ -179,6 +195,26 @@ LinearLaunch of_hopper(const LinearWork& work, LinearLaunch launch, double keys,
   return launch;
 }
 
+// Every array between the kernels is written once and read once or twice.
+LinearLaunch of_gated(const LinearWork& work, LinearLaunch launch) {
+  const kernels::cuda::GatedCut& cut = *work.gated;
+  const kernels::cuda::GatedScratch& scratch = cut.scratch;
+  const bool local = work.kind == OpKind::local, backward = work.kind == OpKind::local_backward;
+  GatedLaunch gated{.blocks = static_cast<double>(cut.blocks * work.heads),
+                    .size = static_cast<double>(cut.D + cut.E) / 256,
+                    .columns = work.gate_columns,
+                    .forward = scratch.values >= 0,
+                    .reverse = backward || scratch.values < 0,
+                    .reads = local,
+                    .differentiates = backward};
+  gated.walks = static_cast<double>(work.chunks * work.heads * (cut.value_slices + cut.transition_slices));
+  gated.steps = std::ceil(static_cast<double>(work.longest) / cut.tokens);
+  launch.steps = 0;
+  launch.bytes += 2 * static_cast<double>(scratch.bytes);
+  launch.gated = gated;
+  return launch;
+}
+
 }  // namespace
 
 LinearLaunch linear_launch(const LinearWork& work) {
@@ -197,6 +233,7 @@ LinearLaunch linear_launch(const LinearWork& work) {
                       .flops = work.flops,
                       .persistent = work.persistent};
   if (work.persistent) return of_hopper(work, launch, keys, values);
+  if (work.gated) return of_gated(work, launch);
   switch (work.kind) {
     case OpKind::local:
       if (sliced)  // q and k for every part of E; v, and out, which is added to, for every part of D

@@ -9,6 +9,7 @@
 
 #include "calls/converter.hpp"
 #include "kernels/choice/fall_back.hpp"
+#include "kernels/tiles/gated_params.hpp"
 #include "kernels/tiles/linear_params.hpp"
 #include "plan/plan.hpp"
 #include "sim/hardware.hpp"
@@ -21,13 +22,16 @@ struct LinearWork {
   OpKind kind = OpKind::local;
   ChunkWork cut = ChunkWork::blocked;
   // What `run` launches on that GPU: its name (as in results; valid for good) and its cut. `persistent`: as
-  // many thread blocks as run at once take the others' parts one after the other. A call that only the CPU
-  // has kernels for (a transition of every token) has no name, and the cut of the general kernels.
+  // many thread blocks as run at once take the others' parts one after the other. A call that no kernel of
+  // that GPU takes (a transition of every token where it is no Hopper) has no name, and the cut of the
+  // general kernels.
   std::string_view variant;
   std::optional<kernels::cuda::FallBack> fall_back;
   kernels::cuda::LinearCut blocks;
   bool persistent = false;
-  DType dtype = DType::bf16;  // of rows of tokens
+  std::optional<kernels::cuda::GatedCut> gated;  // of kernels over blocks of tokens and states between them
+  bool gate_columns = false;                     // they have a gate a column
+  DType dtype = DType::bf16;                     // of rows of tokens
   std::int64_t heads = 0, D = 0, E = 0;
   std::int64_t tokens = 0, chunks = 0;  // of the list: all of them, and how many
   std::int64_t longest = 0;             // tokens of the longest chunk
@@ -43,6 +47,14 @@ LinearWork linear_work(const CallConverter&, const Operation&, DType nominal, co
 // Why a build without the full set of kernels refuses the operation; empty: it does not.
 std::string linear_refusal(const CallConverter&, const Operation&, const GpuSpec&);
 
+// The kernels of a call with a transition of every token: over blocks of tokens and heads, and walks of so
+// many thread blocks and so many steps over the states between.
+struct GatedLaunch {
+  double blocks = 0, walks = 0, steps = 0;
+  double size = 1;  // (D + E) / 256
+  bool columns = false, forward = false, reverse = false, reads = false, differentiates = false;
+};
+
 // The kernels of one call: `blocks` thread blocks, of which the longest walks over `steps` times 64 tokens.
 // `paired_steps`: likewise of a kernel of which a multiprocessor holds two thread blocks at a time.
 struct LinearLaunch {
@@ -54,6 +66,7 @@ struct LinearLaunch {
   double paired_steps = 0;
   double scan_steps = 0;    // states that a scan's longest thread block walks, two to a multiprocessor
   bool persistent = false;  // no multiprocessor is given up before the end
+  std::optional<GatedLaunch> gated = {};
 };
 // In thread blocks as the launch cuts it: kernels/tiles/linear_cuts.hpp. Parts of one chunk read its rows
 // again; slices of D and E read and write partial results again.

@@ -315,7 +315,8 @@ void compare_with_reference(const Plan& plan, const Inputs& inputs, const Execut
   Progress* const progress = options.progress;
   const Problem& p = plan.scenario.problem;
   const StateEdges edges = state_edges(plan);
-  const std::vector<Expected> expected = expected_results(plan, inputs, edges, progress, options.sample);
+  const std::vector<Expected> expected =
+      expected_results(plan, inputs, edges, progress, options.sample, options.on_gpu);
   std::vector<Comparison> comparisons;
   for (const ProblemTensor& tensor : tensors_of(p, Category::output))
     comparisons.push_back(comparison_of(plan, tensor, expected, options.given));

@@ -39,6 +39,7 @@ struct ComparisonOptions {
   Outputs* reference = nullptr;         // is told what is right
   Progress* progress = nullptr;         // is told the stages
   const SampledRows* sample = nullptr;  // of tensors with tokens these rows alone
+  bool on_gpu = false;                  // executed there (PlanRoundings::by_blocks)
 };
 
 // The comparison alone, of a finished execution: appends to tensors and findings of `result`.

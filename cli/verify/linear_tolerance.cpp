@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <numeric>
+#include <utility>
 
 #include "cli/verify/rounding_errors.hpp"
 #include "cli/verify/tracked_state.hpp"
@@ -87,7 +89,14 @@ class Head {
  private:
   bool decays() const { return shape_.transition == reference::Transition::decay; }
   bool has_backward() const { return !dout_.values.empty(); }
-  StateRoundings state_roundings() const { return {f2_, decays() ? e2_ : 0}; }
+  bool by_blocks() const { return !decays() && roundings_.by_blocks; }
+  double block_e2() const { return by_blocks() ? e2_ : 0; }
+  double exponents(std::int64_t t) const { return exponents_.empty() ? 0 : exponents_[as_index(t)]; }
+  StateRoundings state_roundings() const {
+    if (decays()) return {f2_, e2_};
+    return {f2_, block_e2() * (beta_.values.empty() ? 1 : 3), block_e2(),
+            by_blocks() ? static_cast<double>(block_tokens) : 1};
+  }
   TrackedState zero_state() const { return {shape_.D, shape_.E, state_roundings()}; }
   TokenTransition transition(std::int64_t t) const {
     TokenTransition token{log_decay_[t]};
@@ -172,7 +181,8 @@ class Head {
   void product(const Result& result, std::int64_t t, std::int64_t width, std::int64_t x, std::int64_t size,
                double pairs) const {
     const double peak = sums_.peak[as_index(x)], casts = e2_ * roundings_.state_casts;
-    set(result, t, width, x, sums_.variance[as_index(x)] + casts * peak, std::max(peak, pairs),
+    const double of_blocks = (2 * block_e2() + exponents(t)) * (peak + pairs);
+    set(result, t, width, x, sums_.variance[as_index(x)] + casts * peak + of_blocks, std::max(peak, pairs),
         sums_.terms[as_index(x)], static_cast<double>(size + near_tokens) / 2, decays());
   }
 
@@ -203,21 +213,107 @@ class Head {
     state.add_outer(token.beta, k_[t], v_[t], of_key(t));
   }
 
+  // Rows of the tokens of a block, those scaled that are as wide as keys: of keys with what they write, or of
+  // queries with dout.
+  struct BlockRow {
+    std::vector<double> keys, values;
+  };
+  using BlockRows = std::deque<BlockRow>;
+  void scale_block(BlockRows& rows, const double* log_factors) const {
+    for (BlockRow& row : rows)
+      for (std::int64_t d = 0; d < shape_.D; ++d) row.keys[as_index(d)] *= std::exp(log_factors[d]);
+  }
+  static void add_to_block(BlockRows& rows, BlockRow row) {
+    rows.push_back(std::move(row));
+    if (std::ssize(rows) > block_tokens) rows.pop_front();
+  }
+  // Squares of the pairs of a token with these, times the squares of rows: pairs_of_rows_ by `reader`, which
+  // is as wide as keys, pairs_of_columns_ by one that is as wide as values.
+  void block_pairs(const BlockRows& rows, const double* of_keys, const double* of_values) {
+    pairs_of_rows_.assign(as_index(shape_.E), 0);
+    pairs_of_columns_.assign(as_index(shape_.D), 0);
+    for (const BlockRow& row : rows) {
+      const double over_keys = square(dot(of_keys, row.keys.data(), shape_.D));
+      for (std::size_t x = 0; x < row.values.size(); ++x)
+        pairs_of_rows_[x] += over_keys * square(row.values[x]);
+      if (of_values == nullptr) continue;
+      const double over_values = square(dot(of_values, row.values.data(), shape_.E));
+      for (std::size_t d = 0; d < row.keys.size(); ++d)
+        pairs_of_columns_[d] += over_values * square(row.keys[d]);
+    }
+  }
+  // Token t joins the rows that later tokens read; `state` has passed it.
+  void add_key_to_block(std::int64_t t, const TrackedState& state, BlockRows& rows) const {
+    const TokenTransition token = transition(t);
+    scale_block(rows, token.log_factors);
+    BlockRow row{{k_[t], k_[t] + shape_.D}, {v_[t], v_[t] + shape_.E}};
+    for (std::size_t x = 0; token.k != nullptr && x < row.values.size(); ++x)
+      row.values[x] = token.beta * (row.values[x] - state.along()[x]);
+    add_to_block(rows, std::move(row));
+  }
+
+  // f^2 L^2 / 3 of every token, L the sum of |g|, of the column where it is largest, over the tokens of a
+  // block up to it.
+  void sum_exponents() {
+    exponents_.assign(as_index(shape_.S), 0);
+    std::vector<double> largest;
+    double sum = 0;
+    for (std::int64_t t = 0; t < shape_.S; ++t) {
+      const double* const logs = log_decay_[t];
+      largest.push_back(-*std::min_element(logs, logs + shape_.D));
+      sum += largest.back();
+      if (t >= block_tokens) sum -= largest[as_index(t - block_tokens)];
+      exponents_[as_index(t)] = f2_ * square(sum) / 3;
+    }
+  }
+
   void forward_by_tokens() {
+    if (by_blocks()) sum_exponents();
     TrackedState state = zero_state();
+    BlockRows rows;
+    pairs_of_rows_.assign(as_index(shape_.E), 0);
+    pairs_of_columns_.assign(as_index(shape_.D), 0);
+    gate_terms_.assign(by_blocks() ? as_index(shape_.S * shape_.gates()) : 0, 0);
     for (std::int64_t t = 0; t < shape_.S; ++t) {
       if (has_backward() && t % stride() == 0) kept_.push_back(state);
       keep_at_edge(t, t, state, errors_.key_states);
       step(t, state);
+      if (by_blocks()) {
+        add_key_to_block(t, state, rows);
+        block_pairs(rows, q_[t], has_backward() ? dout_[t] : nullptr);
+      }
       state.over_rows(q_[t], sums_, of_q_.maybe(t));
       for (std::int64_t x = 0; x < shape_.E; ++x)
-        product({right_.out, errors_.out, roundings_.out}, t, shape_.E, x, shape_.D, 0);
+        product({right_.out, errors_.out, roundings_.out}, t, shape_.E, x, shape_.D,
+                pairs_of_rows_[as_index(x)]);
       if (!has_backward()) continue;
       state.over_columns(dout_[t], sums_);
-      for (std::int64_t d = 0; d < shape_.D; ++d)
-        product({right_.dq, errors_.dq, roundings_.dq}, t, shape_.D, d, shape_.E, 0);
+      for (std::int64_t d = 0; d < shape_.D; ++d) {
+        const double pairs = pairs_of_columns_[as_index(d)];
+        product({right_.dq, errors_.dq, roundings_.dq}, t, shape_.D, d, shape_.E, pairs);
+        add_gate_terms(t, d, square(q_[t][d]) * (sums_.peak[as_index(d)] + pairs));
+      }
     }
     keep_at_edge(shape_.S, shape_.S, state, errors_.key_states);
+  }
+
+  // Squares of what q dq and k dk are made of, by token and gate.
+  void add_gate_terms(std::int64_t t, std::int64_t d, double terms) {
+    if (by_blocks()) gate_terms_[as_index(t * shape_.gates() + d * shape_.gates() / shape_.D)] += terms;
+  }
+  void add_gate_errors() {
+    const std::int64_t gates = shape_.gates();
+    for (std::int64_t g = 0; g < gates; ++g) {
+      std::vector<double> before(1, 0);
+      for (std::int64_t t = 0; t < shape_.S; ++t)
+        before.push_back(before.back() + gate_terms_[as_index(t * gates + g)]);
+      for (std::int64_t t = 0; t < shape_.S; ++t) {
+        const std::int64_t first = std::max<std::int64_t>(0, t + 1 - block_tokens),
+                           end = std::min(shape_.S, t + block_tokens);
+        errors_.dlog_decay.variance[as_index((t * shape_.H + head_) * gates + g)] +=
+            2 * e2_ * (before[as_index(end)] - before[as_index(first)]);
+      }
+    }
   }
 
   std::int64_t stride() const {
@@ -240,15 +336,22 @@ class Head {
 
   void backward_by_tokens() {
     TrackedState m = zero_state();
+    BlockRows rows;
     keep_at_edge(shape_.S, 0, m, errors_.query_states);
     for (std::int64_t t = shape_.S - 1; t >= 0; --t) {
       m.add_outer(1, q_[t], dout_[t], of_query(t));
+      if (by_blocks()) {
+        if (t + 1 < shape_.S) scale_block(rows, log_decay_[t + 1]);
+        add_to_block(rows, {{q_[t], q_[t] + shape_.D}, {dout_[t], dout_[t] + shape_.E}});
+        block_pairs(rows, k_[t], nullptr);
+      }
       TokenTransition token = transition(t);
       TrackedState x = state_before(t);
       TokenTransition factors = token;
       factors.k = nullptr;
       x.pass(factors);
       const Vectors vectors = vectors_of(t, token, x, m);
+      if (by_blocks()) block_pairs(rows, k_[t], vectors.u.data());
       for (std::int64_t d = 0; d < shape_.D; ++d) key_gradient(t, d, token, x, m, vectors);
       token.log_factors = zeros_.data();
       m.pass_transposed(token);  // M'
@@ -257,6 +360,7 @@ class Head {
       m.pass(factors);
       keep_at_edge(t, shape_.S - t, m, errors_.query_states);
     }
+    if (by_blocks()) add_gate_errors();
   }
 
   // What multiplies rows of M and X in the gradients of one token, with variances: v or u, and F = k M.
@@ -288,11 +392,18 @@ class Head {
         u_terms += k2 * square(x.value[i]);
       }
       const double f2 = square(vectors.f[as_index(e)]), u2 = square(vectors.u[as_index(e)]);
-      vectors.f_variance[as_index(e)] += products * (f_squares + f2) / 2;
-      if (token.k != nullptr) vectors.u_variance[as_index(e)] += products * (u_terms + u2) / 2;
+      const double pairs = by_blocks() ? pairs_of_rows_[as_index(e)] : 0;
+      vectors.f_variance[as_index(e)] += products * (f_squares + f2) / 2 +
+                                         block_e2() * (3 * f_squares + pairs + f2) +
+                                         exponents(t) * (f_squares + pairs);
+      if (token.k != nullptr)
+        vectors.u_variance[as_index(e)] += products * (u_terms + u2) / 2 +
+                                           block_e2() * (3 * (u_terms - square(v_[t][e])) + u2) +
+                                           exponents(t) * (u_terms - square(v_[t][e]));
       set({right_.dv, errors_.dv, roundings_.dkv}, t, E, e, strength2 * vectors.f_variance[as_index(e)], 0,
           strength2 * f_terms, 2, false);
-      beta_variance += vectors.f_variance[as_index(e)] * u2 + f2 * vectors.u_variance[as_index(e)];
+      beta_variance += vectors.f_variance[as_index(e)] * u2 + f2 * vectors.u_variance[as_index(e)] +
+                       2 * block_e2() * f2 * u_terms;
       beta_terms += f2 * u2;
     }
     if (token.k != nullptr) wide(right_.dbeta, errors_.dbeta, t, 1, 0, beta_variance, beta_terms, E);
@@ -300,7 +411,7 @@ class Head {
   }
 
   void key_gradient(std::int64_t t, std::int64_t d, const TokenTransition& token, const TrackedState& x,
-                    const TrackedState& m, const Vectors& vectors) const {
+                    const TrackedState& m, const Vectors& vectors) {
     const double strength2 = token.k != nullptr ? square(token.beta) : 1;
     double variance = 0, terms = 0;
     for (std::int64_t e = 0; e < shape_.E; ++e) {
@@ -312,6 +423,11 @@ class Head {
       const double f2 = square(vectors.f[as_index(e)]), x2 = square(x.value[i]);
       variance += x.variance[i] * f2 + x2 * vectors.f_variance[as_index(e)];
       terms += x2 * f2;
+    }
+    if (by_blocks()) {
+      const double squares = terms + pairs_of_columns_[as_index(d)];
+      variance += (2 * e2_ + exponents(t)) * squares;
+      add_gate_terms(t, d, strength2 * square(k_[t][d]) * squares);
     }
     set({right_.dk, errors_.dk, roundings_.dkv}, t, shape_.D, d, strength2 * variance, strength2 * terms,
         strength2 * terms, static_cast<double>(shape_.E) / 2 + 2, false);
@@ -348,7 +464,7 @@ class Head {
   HeadRows of_q_, of_k_, of_v_;  // variances that they have; empty: none
   double slope_ = 0;
   TrackedState::Sums sums_;
-  std::vector<double> pairs_of_rows_, pairs_of_columns_;
+  std::vector<double> pairs_of_rows_, pairs_of_columns_, gate_terms_, exponents_;
   std::vector<double> zeros_ = std::vector<double>(as_index(shape_.D));
   std::vector<TrackedState> kept_, again_;
   std::int64_t again_first_ = 0;

@@ -35,6 +35,20 @@
 //  dbeta     sum_x (var(F) u^2 + F^2 var(u))
 //  dg        sum_x (var(M') X^2 + M'^2 var(X)),  M' = (I - beta k^T k) M
 // and f^2 E/2 of the terms' squares for the sums.
+//
+// By blocks of tokens (PlanRoundings::by_blocks; kernels/families/linear/gated) there is an e wherever rows
+// or states are rounded to nominal on their way into a product:
+//  state     e^2 of a row once: k; for a delta rule three times: k, T and u = beta (v - k X). What a delta
+//            rule takes away: e^2 beta^2 k_d^2 (4 sum_d' (k_d' X_d'x)^2 + (k X)_x^2), for k, T, W and S.
+//  out, dq   2 e^2 of the sum of both things named for `decay`, pairs being those of the block.
+//  F, u      e^2 (3 sum_d (k_d M_dx)^2 + F_x^2), and with X and u; F has pairs with the queries of the block.
+//  dk        2 e^2 of the terms' squares, and of pairs.
+//  dbeta     2 e^2 sum_x F_x^2 (v_x^2 + sum_d (k_d X_dx)^2): three sums of that size make it up.
+//  exponents are sums of a block's logarithms, and as inexact as these are large: f^2 L^2 / 3 of the terms of
+//            all of these, L the largest sum of |g| over block_tokens; of a state f^2 block_tokens g^2 a
+//            token.
+//  dg        is a sum over the tokens of its block of q_d dq_d and of k_d times the two parts of dk: 2 e^2 of
+//            the squares of what makes these up, over block_tokens tokens to either side.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +63,7 @@
 namespace cplab {
 
 inline constexpr std::int64_t near_tokens = 256;
+inline constexpr std::int64_t block_tokens = 64;
 
 // Empty what reference::LinearResult has empty; in its layout.
 struct LinearErrors {

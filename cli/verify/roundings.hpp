@@ -34,6 +34,10 @@ struct PlanRoundings {
   const ProjectedErrors* projected = nullptr;
   // Linear attention: conversions to nominal that a state goes through between ranks; of the state with most.
   double state_casts = 0;
+  // Likewise, with a transition of every token: its kernels take blocks of tokens and round rows and states
+  // before they multiply them, as those on GPUs do; the CPU's go token by token. Not the plan's: whoever
+  // executes it says so.
+  bool by_blocks = false;
 };
 
 // Counts them by following the results of attend and attend_backward, or of the operations of linear

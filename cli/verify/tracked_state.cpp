@@ -81,7 +81,7 @@ TrackedState TrackedState::decayed(double factor) const {
 void TrackedState::scale_rows(const double* log_factors) {
   for (std::int64_t d = 0; d < D_; ++d) {
     const double factor = std::exp(log_factors[d]);
-    const double inexact = roundings_.sums * (1 + square(log_factors[d]));
+    const double inexact = roundings_.sums * (1 + roundings_.block * square(log_factors[d]));
     for (std::size_t i = as_index(d * E_); i < as_index((d + 1) * E_); ++i) {
       value[i] *= factor;
       terms[i] *= square(factor);
@@ -122,8 +122,10 @@ void TrackedState::reflect(const TokenTransition& token) {
       terms[i] = passed(terms[i], along_terms_[as_index(x)]);
       peak[i] = std::max(passed(peak[i], along_peak_[as_index(x)]), square(value[i]));
       const double along = (along_value_[as_index(x)] + square(along_[as_index(x)])) / 2;
+      const double erased = 4 * along_value_[as_index(x)] + square(along_[as_index(x)]);
       variance[i] = passed(variance[i], along_variance_[as_index(x)]) +
-                    roundings_.sums * (2 * before2 + square(value[i]) + others * products * along);
+                    roundings_.sums * (2 * before2 + square(value[i]) + others * products * along) +
+                    roundings_.erased * others * erased;
       if (k_variance != nullptr)
         variance[i] +=
             square(beta) * k_variance[d] * square(along_[as_index(x)]) + others * of_key[as_index(x)];

@@ -8,10 +8,12 @@
 namespace cplab {
 
 // Variances of one rounding to the accumulation dtype, and, where rows of keys are rounded before they are
-// summed, to nominal.
+// summed, to nominal; of kernels over blocks of tokens also of the products k S of delta rules.
 struct StateRoundings {
-  double sums = 0;  // f^2
-  double rows = 0;  // e^2, or 0
+  double sums = 0;    // f^2
+  double rows = 0;    // e^2 times the roundings that a row goes through, or 0
+  double erased = 0;  // e^2, or 0
+  double block = 1;   // tokens whose logarithms are summed before exp: the sum is as inexact as it is large
 };
 
 // What a token does to a state that passes it: its D factors, and for a delta rule its key and strength.
@@ -40,6 +42,9 @@ class TrackedState {
   void pass(const TokenTransition& token);
   void pass_transposed(const TokenTransition& token);
   void add_outer(double strength, const double* a, const double* b, const FactorErrors& = {});
+
+  // k S, [E], of the last delta rule that it passed.
+  const std::vector<double>& along() const { return along_; }
 
   // Everything decayed once more.
   TrackedState decayed(double factor) const;

@@ -113,7 +113,8 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
     compare_with_reference(plan, inputs, *executor, result,
                            {.reference = options.reference ? &*result.reference : nullptr,
                             .progress = options.progress,
-                            .sample = options.sample});
+                            .sample = options.sample,
+                            .on_gpu = gpu != nullptr});
   } catch (const BadPlan& bad) {
     // What the validator refuses, the checker has reported.
     const auto same = [&](const Finding& f) {

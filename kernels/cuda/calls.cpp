@@ -272,7 +272,7 @@ std::size_t CudaCalls::add(const WeightGradient& call) {
 }
 
 std::size_t CudaCalls::table_bytes() const {
-  return state_->bytes().size();
+  return state_->all_bytes();
 }
 
 void CudaCalls::upload(void* device_memory) {
@@ -288,7 +288,7 @@ void CudaCalls::upload(void* device_memory) {
                  "cudaMemcpyAsync of kernel tables");
     require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize after kernel tables");
   }
-  state_->relocate(static_cast<std::byte*>(device_memory));
+  state_->place(static_cast<std::byte*>(device_memory));
   state_->uploaded = true;
 }
 

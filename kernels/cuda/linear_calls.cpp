@@ -26,6 +26,9 @@ namespace {
 // A call being added: its parameters, and what becomes 0 before its kernel runs.
 struct LinearCall {
   LinearParams params;
+  // Of a variant of the family gated: what `params` has not, and then its views too.
+  GatedParams gated = {};
+  GatedCombineParams combine = {};
   std::vector<DeviceView> zeroed;  // does not grow once a pointer into it was given away
 };
 
@@ -95,10 +98,71 @@ std::shared_ptr<LinearCall> begin(State& state, const ChosenLinear& chosen, cons
   return call;
 }
 
+bool is_gated(const ChosenLinear& chosen) {
+  return chosen.variant->family == LinearVariant::Family::gated;
+}
+
+// What all calls of the family gated over tokens have beside views of LinearParams.
+template <class State, class Call>
+void set_gated(State& state, const ChosenLinear& chosen, const std::shared_ptr<LinearCall>& added,
+               const Call& call) {
+  if (!is_gated(chosen)) return;
+  GatedParams& p = added->gated;
+  p.cut = chosen.gated;
+  p.chunk_count = static_cast<std::int32_t>(chosen.chunks.size());
+  if (!chosen.chunks.empty()) state.template point<DeviceChunk>(p.chunks, chosen.chunks);
+  if (!chosen.blocks.empty()) state.template point<DeviceChunk>(p.blocks, chosen.blocks);
+  state.template point<std::int32_t>(p.first_block, chosen.first_blocks);
+  state.place_scratch(added, p.scratch, chosen.gated.scratch.bytes);
+  p.heads = static_cast<std::int32_t>(call.log_decay->heads);
+  set(state, p.log_decay, call.log_decay);
+  set(state, p.beta, call.beta);
+}
+
+// The views of a call over tokens as the family gated names them.
+void take_views(LinearCall& call) {
+  const LinearParams& from = call.params;
+  GatedParams& into = call.gated;
+  into.write = from.write;
+  into.leaving_by_state = from.rows.data != nullptr;
+  if (into.leaving_by_state) {
+    (from.reverse ? into.q : into.k) = from.rows;
+    (from.reverse ? into.dout : into.v) = from.columns;
+    into.leaving = from.state;
+    return;
+  }
+  into.q = from.q, into.k = from.k, into.v = from.v, into.dout = from.dout;
+  into.state = from.state, into.carry = from.carry;
+  into.dstate = from.dstate, into.dcarry = from.dcarry;
+  into.out = from.out, into.dq = from.dq, into.dk = from.dk, into.dv = from.dv;
+  into.leaving = from.final_state;
+}
+
+void take_combined(LinearCall& call) {
+  const LinearParams& from = call.params;
+  call.combine.from = from.from, call.combine.into = from.into;
+  call.combine.chunks = from.chunks.list;
+  call.combine.chunk_count = from.chunks.count;
+  call.combine.state_rows = from.state_rows;
+  call.combine.write = from.write;
+  call.combine.reverse = from.reverse;
+}
+
+// Pointers to tables are there when it runs.
+Launch launch_of(const LinearKernel& kernel, const std::shared_ptr<LinearCall>& call) {
+  if (kernel.bind != nullptr) return kernel.bind(call->params);
+  const bool combines = kernel.bind_combine != nullptr;
+  const Launch launch = combines ? kernel.bind_combine(call->combine) : kernel.bind_gated(call->gated);
+  return [call, launch, combines](CudaStream stream) {
+    combines ? take_combined(*call) : take_views(*call);
+    launch(stream);
+  };
+}
+
 template <class State>
 std::size_t push(State& state, const ChosenLinear& chosen, const std::shared_ptr<LinearCall>& call) {
   Launch launch = [](CudaStream) {};
-  if (chosen.cut.thread_blocks > 0) launch = kernel_of(*chosen.variant).bind(call->params);
+  if (chosen.cut.thread_blocks > 0) launch = launch_of(kernel_of(*chosen.variant), call);
   const std::size_t number = state.push(chosen.variant->name, [call, launch](CudaStream stream) {
     for (const DeviceView& view : call->zeroed) launch_fill(view, 0, stream);
     launch(stream);
@@ -123,6 +187,7 @@ std::size_t CudaCalls::add(const LinearLocal& call) {
   set(state, p.carry, call.carry);
   set(state, p.final_state, call.final_state);
   p.write = call.write;
+  set_gated(state, chosen, added, call);
   zero_other_rows(state, added->zeroed, call.out, call.chunks, call.write);
   zero_other_states(state, added->zeroed, call.final_state, call.q.width, call.chunks, &Chunk::right);
   return state.note(push(state, chosen, added), cuda::fall_back(call, state.options));
@@ -147,8 +212,13 @@ std::size_t CudaCalls::add(const LinearLocalBackward& call) {
   set(state, p.dcarry, call.dcarry);
   set(state, p.final_state, call.final_state);
   p.write = call.write;
+  set_gated(state, chosen, added, call);
+  set(state, added->gated.dlog_decay, call.dlog_decay);
+  set(state, added->gated.dbeta, call.dbeta);
   for (const View* view : {&call.dq, &call.dk, &call.dv})
     zero_other_rows(state, added->zeroed, *view, call.chunks, call.write);
+  for (const std::optional<View>* view : {&call.dlog_decay, &call.dbeta})
+    if (*view) zero_other_rows(state, added->zeroed, **view, call.chunks, Write::store);
   zero_other_states(state, added->zeroed, call.final_state, call.q.width, call.chunks, &Chunk::left);
   return state.note(push(state, chosen, added), cuda::fall_back(call, state.options));
 }
@@ -163,6 +233,9 @@ std::size_t CudaCalls::add(const LinearState& call) {
   state.set(p.columns, call.columns);
   state.set(p.state, call.state);
   p.reverse = call.reverse;
+  set_gated(state, chosen, added, call);
+  if (call.reverse) set(state, added->gated.k, call.k);
+  set(state, added->gated.transition, call.transition);
   return state.note(push(state, chosen, added), cuda::fall_back(call, state.options));
 }
 
@@ -192,6 +265,8 @@ std::size_t CudaCalls::add(const LinearCombine& call) {
   state.set(p.from, call.from);
   state.set(p.into, call.into);
   p.write = call.write;
+  p.reverse = call.reverse;
+  set(state, added->combine.transition, call.transition);
   if (state_count(call) > 0) p.state_rows = static_cast<std::int32_t>(call.into.rows / state_count(call));
   return push(state, chosen, added);
 }

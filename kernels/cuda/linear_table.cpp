@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/cuda/kernels_by_name.hpp"
+#include "kernels/families/linear/gated/gated.hpp"
 #include "kernels/families/linear/linear.hpp"
 #include "kernels/families/parts/hopper/kernels.hpp"
 
@@ -28,6 +29,12 @@ Table<LinearKernel> make_linear_table() {
   add_hopper(table, std::integer_sequence<int, CPLAB_HOPPER_HEAD_SIZES>{});
 #endif
   add(table, linear_mma_kernels());
+#ifdef CPLAB_HOPPER_KERNELS
+  add(table, gated_bf16_kernels());
+  add(table, gated_fp16_kernels());
+  add(table, gated_fp32_kernels());
+#endif
+  add(table, gated_combine_kernels());
   add(table, linear_walk_kernels());
   add(table, linear_state_kernels());
   add(table, linear_scan_kernels());

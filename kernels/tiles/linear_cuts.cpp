@@ -226,13 +226,13 @@ std::vector<DeviceChunk> device_chunks(std::span<const Chunk> chunks) {
   return all;
 }
 
-std::vector<DeviceChunk> short_chunks(std::span<const Chunk> chunks) {
+std::vector<DeviceChunk> short_chunks(std::span<const Chunk> chunks, std::int64_t tokens) {
   std::vector<DeviceChunk> all;
   for (const Chunk& chunk : chunks)
-    for (std::int64_t first = 0; first < chunk.count; first += linear_tokens) {
+    for (std::int64_t first = 0; first < chunk.count; first += tokens) {
       DeviceChunk part = whole(chunk);
       part.row += static_cast<std::int32_t>(first);
-      part.count = static_cast<std::int32_t>(std::min<std::int64_t>(chunk.count - first, linear_tokens));
+      part.count = static_cast<std::int32_t>(std::min(chunk.count - first, tokens));
       part.before = static_cast<std::int32_t>(first);
       part.after = static_cast<std::int32_t>(chunk.count - first) - part.count;
       all.push_back(part);

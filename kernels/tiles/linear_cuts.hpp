@@ -75,9 +75,9 @@ constexpr int hopper_walk_blocks(int width) {
 // Of the kernels for Hopper, which fill so many multiprocessors: every chunk and head is a part.
 LinearCut hopper_cut(std::int64_t chunks, std::int64_t heads, int multiprocessors);
 
-// The chunks as kernels read them, one by one; cut after every linear_tokens tokens.
+// The chunks as kernels read them, one by one; cut after every so many tokens.
 std::vector<DeviceChunk> device_chunks(std::span<const Chunk> chunks);
-std::vector<DeviceChunk> short_chunks(std::span<const Chunk> chunks);
+std::vector<DeviceChunk> short_chunks(std::span<const Chunk> chunks, std::int64_t tokens = linear_tokens);
 
 // The chunks of a scan in the order in which threads take them, and where groups that pass nothing to each
 // other begin (and at the end the number of chunks).

@@ -79,6 +79,8 @@ void row_case(Report& report, const CaseName& name);
 
 // Linear attention against a recurrence in double.
 void linear_case(Report& report, const CaseName& name, bool has_fp64);
+// With transitions of every token, against the CPU in double.
+void gated_case(Report& report, const CaseName& name);
 
 // Times attention for another program (scripts/peer_attention.py) that times its own in turn: reads lines
 // from stdin and answers each with one on stdout.

@@ -119,6 +119,8 @@ void run_case(Report& report, const Options& options, const TileRunner& runner, 
       attend_case(report, name, runner);
     if (options.only.starts_with("linear") || options.only.empty())
       linear_case(report, name, runner.has_fp64);
+    if (options.only == "linear" || options.only == "linear_gated" || options.only.empty())
+      gated_case(report, name);
     if (options.only == "masked" || options.only.empty()) {
       masked_case(report, name, masked);
       MaskedRunner capped = masked;

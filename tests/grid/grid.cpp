@@ -33,23 +33,10 @@ struct Settings {
   std::string transport = "copy";  // of GPUs
 };
 
-// Transitions of linear attention: of GPUs' kernels only those with one factor a head (kernels/cuda.hpp).
-Dimension transitions_of(const Algorithm& algorithm, bool on_gpu) {
-  Dimension all = testing::transition_dimension(algorithm);
-  if (on_gpu)
-    std::erase_if(all.values, [](const testing::Value& value) { return !value.name.starts_with("decay"); });
-  if (all.values.empty())  // of an algorithm without them, which refuses it
-    all.values.push_back({"decay", [](Scenario& s) { s.problem.transition = Transition::decay; }});
-  return all;
-}
-
-// The same where they are a kind of attention beside others.
+// Kinds of attention beside others: latents have no kernels on GPUs.
 Dimension pair_masks_of(const Algorithm& algorithm, bool on_gpu) {
   Dimension all = testing::pair_mask_dimension(algorithm);
-  if (on_gpu)
-    std::erase_if(all.values, [](const testing::Value& value) {
-      return value.name == "latents" || (value.name.starts_with("linear") && value.name != "linear decay");
-    });
+  if (on_gpu) std::erase_if(all.values, [](const testing::Value& value) { return value.name == "latents"; });
   return all;
 }
 
@@ -70,17 +57,8 @@ std::vector<Dimension> dimensions_of(const Algorithm& algorithm, const Settings&
   all.push_back(pair_masks_of(algorithm, on_gpu));
   all.push_back(testing::max_logit_dimension());
   all.push_back(testing::convolution_dimension());
-  all.push_back(transitions_of(algorithm, on_gpu));
+  all.push_back(testing::transition_dimension(algorithm));
   return all;
-}
-
-// Whether it has cases, but none without transitions of every token.
-bool only_on_cpus(const Algorithm& algorithm, const Settings& settings) {
-  std::vector<Dimension> dimensions = dimensions_of(algorithm, settings);
-  dimensions.back() = transitions_of(algorithm, true);
-  if (!testing::cases_of(algorithm, dimensions, 1).empty()) return false;
-  dimensions.back() = transitions_of(algorithm, false);
-  return !testing::cases_of(algorithm, dimensions, 1).empty();
 }
 
 // The largest error / tolerance of all tensors, or 1e9 for a case that failed.
@@ -208,14 +186,6 @@ int main(int argc, char** argv) {
   bool fine = true;
   for (const Algorithm& algorithm : algorithms()) {
     if (only && &algorithm != only) continue;
-    if (settings.ranks_per_gpu > 0 && only_on_cpus(algorithm, settings)) {
-      const std::string why = std::string(algorithm.name) +
-                              ": left out: its transitions of every token run on CPUs " +
-                              "only, GPU kernels have one factor a head";
-      if (only) return usage(why);
-      std::printf("%s\n", why.c_str());
-      continue;
-    }
     fine = run(algorithm, !only && algorithms().size() > 1, strength, shard, settings, list) && fine;
   }
   return fine ? 0 : 1;

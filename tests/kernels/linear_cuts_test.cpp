@@ -158,15 +158,42 @@ TEST_CASE("fp64 has kernels in full builds only") {
   CHECK(choose_variant(problem.local(), full).variant->name == "linear_local general fp64");
 }
 
-TEST_CASE("a transition of every token has no kernel on a GPU") {
+TEST_CASE("a transition of every token has kernels for Hopper, of head sizes of keys up to 128") {
   LinearCalls problem;
-  LinearLocal call = problem.local();
-  call.log_decay = unread_view(1024, 12, 128, DType::fp32);
-  CHECK_THROWS_WITH_AS(
-      choose_variant(call, portable_kernels),
-      "linear attention with a transition of every token runs on CPUs only: GPU kernels have "
-      "one factor a head",
-      std::invalid_argument);
+  const auto with_gates = [&](std::int64_t D, DType dtype) {
+    problem.D = D, problem.dtype = dtype;
+    LinearLocal call = problem.local();
+    call.log_decay = unread_view(1024, 12, D, DType::fp32);
+    return call;
+  };
+  CHECK_THROWS_AS(choose_variant(with_gates(128, DType::bf16), portable_kernels), std::invalid_argument);
+  VariantOptions hopper = on_hopper;
+  CHECK(choose_variant(with_gates(128, DType::bf16), hopper).variant->name == "linear_local gated bf16 128");
+  CHECK(choose_variant(with_gates(40, DType::fp32), hopper).variant->name == "linear_local gated fp32 64");
+  CHECK_THROWS_AS(choose_variant(with_gates(129, DType::bf16), hopper), std::invalid_argument);
+  CHECK_THROWS_AS(choose_variant(with_gates(128, DType::fp64), hopper), std::invalid_argument);
+  // Without gates the kernels of a decay take it, as before.
+  CHECK(choose_variant(problem.local(), hopper).variant->family != LinearVariant::Family::gated);
+}
+
+TEST_CASE(
+    "a transition of every token: blocks of 64 tokens, and arrays between kernels that do not overlap") {
+  LinearCalls problem{.E = 80, .chunk_tokens = 512};
+  LinearLocalBackward call = problem.backward();
+  call.log_decay = call.beta = unread_view(1024, 12, 1, DType::fp32);
+  const GatedCut cut = gated_cut_of(call);
+  CHECK(cut.tokens == 64);
+  CHECK(cut.blocks == 16);
+  CHECK(cut.D == 128);
+  CHECK(cut.E == 128);
+  CHECK(cut.value_slices == 4);
+  CHECK(gated_first_blocks(call.chunks.list, 64) == std::vector<std::int32_t>{0, 8, 16});
+  // Of each array its elements for a block and head, times 2 bytes, and 4 for the sums of logarithms.
+  const std::int64_t rows = 64 * 128, pairs = 64 * 64, states = 128 * 128;
+  CHECK(cut.scratch.bytes == 16 * 12 * (2 * (5 * rows + 2 * pairs + 2 * states) + 4 * 128));
+  CHECK(cut.scratch.scores < 0);
+  call.beta.reset();
+  CHECK(gated_cut_of(call).scratch.erase < 0);
 }
 
 TEST_CASE("inter: blocked work cuts chunks every 64 tokens, and these know where they lie") {

@@ -316,6 +316,43 @@ TEST_CASE(
   CHECK(linear_roofline(hardware, launch).tail_sms == 30);
 }
 
+TEST_CASE("transitions of every token: kernels over blocks of 64 tokens, and walks over the states between") {
+  LinearWork work;
+  work.kind = OpKind::local_backward;
+  work.heads = 32, work.D = work.E = 128;
+  work.tokens = work.longest = 65536, work.chunks = 1;
+  kernels::cuda::GatedCut cut;
+  cut.D = cut.E = 128, cut.blocks = 1024, cut.value_slices = 4;
+  cut.scratch.values = 0, cut.scratch.bytes = 1000;
+  work.gated = cut;
+  const LinearLaunch backward = linear_launch(work);
+  REQUIRE(backward.gated);
+  CHECK(backward.gated->blocks == 32768);
+  CHECK(backward.gated->walks == 128);
+  CHECK(backward.gated->steps == 1024);
+  CHECK(backward.gated->forward);
+  CHECK(backward.gated->reverse);
+  CHECK(backward.gated->differentiates);
+  CHECK(!backward.gated->reads);
+  CHECK(backward.bytes == 2000);
+  const Hardware machine = linear_machine();
+  const double seconds = linear_roofline(machine, backward).seconds;
+  // Half as many tokens: half as many blocks, and walks of half as many steps.
+  work.longest = 32768, work.gated->blocks = 512;
+  const double half = linear_roofline(machine, linear_launch(work)).seconds;
+  CHECK(seconds > 1.95 * half);
+  CHECK(seconds < 2.05 * half);
+  work.gate_columns = true;
+  CHECK(linear_roofline(machine, linear_launch(work)).seconds > half);
+  // A forward has no walk from the right and no gradients.
+  work.gate_columns = false;
+  work.kind = OpKind::local;
+  const LinearLaunch forward = linear_launch(work);
+  CHECK(forward.gated->reads);
+  CHECK(!forward.gated->reverse);
+  CHECK(linear_roofline(machine, forward).seconds < half);
+}
+
 TEST_CASE("tables of several lengths of chunks are one table: every point is exact") {
   Hardware hardware = linear_machine();
   KernelTable shorter = cut_table(OpKind::local, ChunkWork::blocked, 64, {state}), longer = shorter;

@@ -54,6 +54,31 @@ std::vector<KernelPart> linear_mma_parts() {
   return parts;
 }
 
+// gated/launch.cuh has the same parts in the same order.
+std::vector<KernelPart> gated_parts(const LinearVariant& variant) {
+  const int tokens = gated_tokens(variant.dtype == DType::fp32);
+  const auto part = [&](std::string name, int columns, int stages) {
+    return KernelPart{std::move(name), gated_threads, tokens, columns, stages};
+  };
+  const KernelPart of_heads = part("blocks, a gate a head", variant.key_size, 1),
+                   of_columns = part("blocks, a gate a column", variant.key_size, 1),
+                   forward = part("states", gated_slice, 2),
+                   reverse = part("states from the right", gated_slice, 2);
+  switch (variant.operation) {
+    case LinearOperation::local: return {of_heads, of_columns, forward, part("out", gated_values, 1)};
+    case LinearOperation::local_backward:
+      return {of_heads,
+              of_columns,
+              forward,
+              reverse,
+              part("gradients, a gate a head", gated_values, 1),
+              part("gradients, a gate a column", gated_values, 1)};
+    case LinearOperation::state:
+      return {of_heads, of_columns, forward, reverse, {"factors", gated_threads, 0, 0, 0}};
+    default: return {{"", gated_threads, 0, 0, 0}};
+  }
+}
+
 std::vector<KernelEntry> entries_of(const LinearVariant& variant) {
   using Family = LinearVariant::Family;
   KernelEntry entry = entry_of(variant, name_of(variant.operation), variant.family_name());
@@ -64,6 +89,10 @@ std::vector<KernelEntry> entries_of(const LinearVariant& variant) {
       entry.features = features_of_hopper();
       return with_parts(entry, hopper_parts(variant));
     case Family::mma: entry.features = features_of_mma(); return with_parts(entry, linear_mma_parts());
+    case Family::gated:
+      if (variant.operation != LinearOperation::combine && variant.dtype != DType::fp32)
+        entry.features = features_of_mma();
+      return with_parts(entry, gated_parts(variant));
     case Family::general: break;
   }
   return with_parts(entry, general_parts(variant.operation));

@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/call_checks.hpp"
@@ -26,6 +28,13 @@ std::string general_name(Operation operation, DType accumulator) {
   const bool of_states = operation == Operation::scan || operation == Operation::combine;
   return std::string(name_of(operation)) + (of_states ? "" : " general") +
          (accumulator == DType::fp64 ? " fp64" : " fp32");
+}
+
+std::string gated_name(Operation operation, DType dtype, int key_size) {
+  const char* const of_rows = dtype == DType::bf16   ? " gated bf16 "
+                              : dtype == DType::fp16 ? " gated fp16 "
+                                                     : " gated fp32 ";
+  return std::string(name_of(operation)) + of_rows + std::to_string(key_size);
 }
 
 void add_hopper(std::vector<LinearVariant>& all) {
@@ -62,11 +71,30 @@ void add_general(std::vector<LinearVariant>& all, const KernelBuild& build) {
                        .dtype = accumulator});
 }
 
+// Of transitions of every token. Their thread blocks need as much shared memory as Hopper has.
+void add_gated(std::vector<LinearVariant>& all, const KernelBuild& build) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32})
+    for (const int D : {64, 128})
+      for (const Operation operation : {Operation::local, Operation::local_backward, Operation::state})
+        if (build.hopper)
+          all.push_back({.name = gated_name(operation, dtype, D),
+                         .operation = operation,
+                         .family = LinearVariant::Family::gated,
+                         .dtype = dtype,
+                         .key_size = D,
+                         .sm_major = 9});
+  all.push_back({.name = "linear_combine gated fp32",
+                 .operation = Operation::combine,
+                 .family = LinearVariant::Family::gated,
+                 .dtype = DType::fp32});
+}
+
 // Variants of one machine come first. A family is a function that adds it, a case in fits() and in cut_by().
 std::vector<LinearVariant> variants_of_build(const KernelBuild& build) {
   std::vector<LinearVariant> all;
   if (build.hopper) add_hopper(all);
   add_mma(all);
+  add_gated(all, build);
   add_general(all, build);
   return all;
 }
@@ -129,6 +157,23 @@ Operation operation_of(const LinearInter&) {
   return Operation::inter;
 }
 
+// With D up to 64 the smaller kernel comes first.
+bool fits_gated(const LinearVariant& variant, const View& keys) {
+  return keys.dtype == variant.dtype && keys.width <= variant.key_size;
+}
+bool fits_gated(const LinearVariant& variant, const LinearLocal& call) {
+  return fits_gated(variant, call.q);
+}
+bool fits_gated(const LinearVariant& variant, const LinearLocalBackward& call) {
+  return fits_gated(variant, call.q);
+}
+bool fits_gated(const LinearVariant& variant, const LinearState& call) {
+  return fits_gated(variant, call.rows);
+}
+bool fits_gated(const LinearVariant&, const LinearCombine& call) {
+  return !has_fp64(call);
+}
+
 template <class Call>
 bool fits_general(const LinearVariant& variant, const Call& call) {
   return has_fp64(call) == (variant.dtype == DType::fp64);
@@ -136,6 +181,8 @@ bool fits_general(const LinearVariant& variant, const Call& call) {
 
 template <class Call>
 bool fits_family(const LinearVariant& variant, const Call& call) {
+  if (has_transition(call) != (variant.family == LinearVariant::Family::gated)) return false;
+  if (variant.family == LinearVariant::Family::gated) return fits_gated(variant, call);
   if (variant.family == LinearVariant::Family::general) return fits_general(variant, call);
   if constexpr (requires { fits_mma(call, variant.dtype); })
     if (variant.family == LinearVariant::Family::mma) return fits_mma(call, variant.dtype);
@@ -146,7 +193,9 @@ bool fits_family(const LinearVariant& variant, const Call& call) {
 template <class Call>
 std::optional<UnmetLinear> unmet_of(const Call& call, const View& keys, const View& values,
                                     const VariantOptions& options) {
-  if (options.choice == KernelChoice::portable || call.chunks.work != ChunkWork::blocked) return {};
+  if (options.choice == KernelChoice::portable || call.chunks.work != ChunkWork::blocked ||
+      has_transition(call))
+    return {};
   for (const LinearVariant& variant : linear_variants(options.build)) {
     if (variant.operation != operation_of(call) || variant.family != LinearVariant::Family::hopper ||
         variant.sm_major != options.sm_major || variant.dtype != keys.dtype ||
@@ -162,9 +211,6 @@ std::optional<UnmetLinear> unmet_of(const Call& call, const View& keys, const Vi
 
 template <class Call>
 const LinearVariant& first_that_fits(const Call& call, const VariantOptions& options) {
-  require(!has_transition(call),
-          "linear attention with a transition of every token runs on CPUs only: GPU kernels have one factor "
-          "a head");
   for (const LinearVariant& variant : linear_variants(options.build)) {
     if (variant.operation != operation_of(call)) continue;
     if (variant.sm_major != 0 &&
@@ -173,6 +219,10 @@ const LinearVariant& first_that_fits(const Call& call, const VariantOptions& opt
     if (wants_same_bits(options.choice) && !variant.deterministic) continue;
     if (variant.fits(call)) return variant;
   }
+  require(!has_transition(call),
+          "the GPU kernels of linear attention with a transition of every token are for Hopper (SM 9.0), for "
+          "bf16, fp16 and fp32 and head sizes of keys up to 128; legal here: --device cpu, or transition "
+          "\"decay\"");
   throw std::invalid_argument(
       has_fp64(call)
           ? "this build has no kernels of linear attention for fp64 on a GPU (-D CPLAB_KERNELS=full)"
@@ -182,6 +232,7 @@ const LinearVariant& first_that_fits(const Call& call, const VariantOptions& opt
 template <class Call>
 LinearCut cut_by(const LinearVariant& variant, const Call& call, std::int64_t heads, int sms) {
   if (variant.family == LinearVariant::Family::general) return cut_of(call);
+  if constexpr (std::is_same_v<Call, LinearCombine>) return cut_of(call);
   if constexpr (requires { mma_cut_of(call); })
     if (variant.family == LinearVariant::Family::mma) return mma_cut_of(call);
   return hopper_cut(static_cast<std::int64_t>(call.chunks.list.size()), heads, sms);
@@ -190,10 +241,20 @@ LinearCut cut_by(const LinearVariant& variant, const Call& call, std::int64_t he
 template <class Call>
 ChosenLinear choose(const Call& call, std::int64_t heads, const VariantOptions& options) {
   const LinearVariant& variant = first_that_fits(call, options);
-  return {.variant = &variant,
-          .cut = cut_by(variant, call, heads, options.sms),
-          .chunks = device_chunks(call.chunks.list),
-          .groups = {}};
+  ChosenLinear chosen{
+      .variant = &variant, .cut = {}, .chunks = device_chunks(call.chunks.list), .groups = {}};
+  if constexpr (requires { gated_cut_of(call); })
+    if (variant.family == LinearVariant::Family::gated) {
+      chosen.gated = gated_cut_of(call);
+      chosen.blocks = short_chunks(call.chunks.list, chosen.gated.tokens);
+      chosen.first_blocks = gated_first_blocks(call.chunks.list, chosen.gated.tokens);
+      chosen.cut.threads = gated_threads;
+      chosen.cut.columns = chosen.gated.E;
+      chosen.cut.thread_blocks = std::max<std::int64_t>(1, chosen.gated.blocks) * heads;
+      return chosen;
+    }
+  chosen.cut = cut_by(variant, call, heads, options.sms);
+  return chosen;
 }
 
 // Rows of whole 16-byte pieces.
@@ -245,6 +306,7 @@ bool LinearVariant::fits(const LinearScan& call) const {
   return family == Family::general && fits_general(*this, call);
 }
 bool LinearVariant::fits(const LinearCombine& call) const {
+  if (has_transition(call)) return family == Family::gated && fits_gated(*this, call);
   return family == Family::general && fits_general(*this, call);
 }
 bool LinearVariant::fits(const LinearInter& call) const {

@@ -11,6 +11,7 @@
 
 #include "kernels/families/variants.hpp"
 #include "kernels/linear.hpp"
+#include "kernels/tiles/gated_cuts.hpp"
 #include "kernels/tiles/linear_cuts.hpp"
 #include "kernels/tiles/linear_params.hpp"
 
@@ -20,22 +21,28 @@ enum class LinearOperation : std::uint8_t { local, local_backward, state, scan, 
 const char* name_of(LinearOperation operation);  // "linear_local"
 
 struct LinearVariant {
-  enum class Family : std::uint8_t { hopper, mma, general };
+  enum class Family : std::uint8_t { hopper, mma, general, gated };
   std::string_view family_name() const {
-    return family == Family::hopper ? "hopper" : family == Family::mma ? "mma" : "general";
+    switch (family) {
+      case Family::hopper: return "hopper";
+      case Family::mma: return "mma";
+      case Family::gated: return "gated";
+      default: return "general";
+    }
   }
 
   std::string name;  // "linear_local general fp32", "linear_scan fp32"
   LinearOperation operation;
   Family family;
   DType dtype;         // of q, k, v and dout; general: in which sums run, fp32 or fp64
-  int key_size = 0;    // D; 0: any
+  int key_size = 0;    // D (gated: the largest); 0: any
   int value_size = 0;  // E; 0: any
   int sm_major = 0;    // the only architecture that it has code for; 0: every one
   bool deterministic = true;
 
   HeadSizes sizes() const { return {key_size, value_size}; }
-  // Whether it takes a call of its operation. Every call has a decay as transition here.
+  // Whether it takes a call of its operation. The family gated takes those with a transition of every token,
+  // the others those with one factor a head.
   bool fits(const LinearLocal& call) const;
   bool fits(const LinearLocalBackward& call) const;
   bool fits(const LinearState& call) const;
@@ -60,11 +67,16 @@ struct ChosenLinear {
   LinearCut cut;
   std::vector<DeviceChunk> chunks;
   std::vector<std::int32_t> groups;  // of a scan: where groups begin, and the number of chunks
+  // Of the family gated: its cut, chunks in blocks of tokens, and where those of each chunk begin. `cut` then
+  // has no more than how many thread blocks a kernel over blocks is.
+  GatedCut gated = {};
+  std::vector<DeviceChunk> blocks = {};
+  std::vector<std::int32_t> first_blocks = {};
 };
 
 // The variant that takes the call, and its cut. Views need no memory, only shapes, strides and alignment; the
-// call has passed check_call. Throws std::invalid_argument if a transition is not one factor a head (only the
-// CPU has those), if no variant fits, or if the call is too large for a GPU kernel.
+// call has passed check_call. Throws std::invalid_argument if no variant fits (transitions of every token
+// have some for Hopper alone), or if the call is too large for a GPU kernel.
 ChosenLinear choose_variant(const LinearLocal& call, const VariantOptions& options);
 ChosenLinear choose_variant(const LinearLocalBackward& call, const VariantOptions& options);
 ChosenLinear choose_variant(const LinearState& call, const VariantOptions& options);

@@ -22,6 +22,7 @@
 #define __shared__
 #endif
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) alignas(n)

@@ -16,11 +16,12 @@ struct EmulatedCopy {
   unsigned char* to;
   const void* from;
   int size, bytes;
+  bool committed = false;  // to a group; nobody waits for others
 };
 inline std::vector<EmulatedCopy> emulated_copies[1024];  // by thread
 
 inline void emulated_copy(std::uint32_t to, const void* from, int size, int bytes) {
-  emulated_copies[thread_index()].push_back({emulator::machine().shared() + to, from, size, bytes});
+  emulated_copies[thread_index()].push_back({emulator::machine().shared() + to, from, size, bytes, false});
 }
 inline void cp_async_16(std::uint32_t to, const void* from, int bytes) {
   emulated_copy(to, from, 16, bytes);
@@ -28,13 +29,17 @@ inline void cp_async_16(std::uint32_t to, const void* from, int bytes) {
 inline void cp_async_4(std::uint32_t to, const void* from, int bytes) {
   emulated_copy(to, from, 4, bytes);
 }
-inline void cp_async_commit_group() {}
+inline void cp_async_commit_group() {
+  for (EmulatedCopy& copy : emulated_copies[thread_index()]) copy.committed = true;
+}
 inline void cp_async_wait_all() {
-  for (const EmulatedCopy& copy : emulated_copies[thread_index()]) {
+  std::vector<EmulatedCopy>& copies = emulated_copies[thread_index()];
+  for (const EmulatedCopy& copy : copies) {
+    if (!copy.committed) continue;
     std::memset(copy.to, 0, static_cast<std::size_t>(copy.size));
     if (copy.bytes > 0) std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
   }
-  emulated_copies[thread_index()].clear();
+  std::erase_if(copies, [](const EmulatedCopy& copy) { return copy.committed; });
 }
 inline void barrier_sync_block() {
   __syncthreads();
