@@ -24,6 +24,7 @@ Progress::Progress(Console& console, const std::string& what, bool speaks)
       live_(console.talks() && speaks),
       terminal_(console.shows_progress()),
       after_(wait_before_first(terminal_)) {
+  console.end_if_stopped();
   if (!live_) return;
   stage(what);
   watcher_ = std::thread([this] { watch(); });

@@ -11,6 +11,7 @@ left_out() {
   exit 0
 }
 
+command -v python3 >/dev/null 2>&1 || left_out "there is no python3"
 if ! [ -x build/python/bin/python3 ]; then
   mkdir -p build
   python3 -m venv build/python >build/python_venv.log 2>&1 || left_out "python3 has no venv (Debian: python3-venv)"

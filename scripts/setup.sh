@@ -52,7 +52,10 @@ need_matplotlib() {
 }
 
 need_python() {  # to build the Python module: headers, and venv with pip
-  need_command python3 python3
+  if ! command -v python3 >/dev/null 2>&1; then
+    missing+=(python3 python3-dev python3-venv)
+    return
+  fi
   python3 -c 'import os, sysconfig; open(os.path.join(sysconfig.get_paths()["include"], "Python.h"))' 2>/dev/null ||
     missing+=(python3-dev)
   python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)

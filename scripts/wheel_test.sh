@@ -13,7 +13,7 @@ mkdir -p "$folder"
 "$python" -m venv "$folder/build"
 "$folder/build/bin/pip" wheel -q --no-deps -w "$folder/dist" .
 wheel=$(ls "$folder"/dist/cplab-*.whl)
-bytes=$(stat -c %s "$wheel")
+bytes=$(wc -c <"$wheel")
 
 "$python" -m venv "$folder/fresh"
 "$folder/fresh/bin/pip" install -q "$wheel" numpy pandas
@@ -35,5 +35,6 @@ if [ -n "$outside" ]; then
   exit 1
 fi
 cd tests/python
-env -i PATH="$PATH" HOME="$HOME" PYTHONDONTWRITEBYTECODE=1 "$folder/fresh/bin/python3" -m unittest discover -p '*_test.py'
+unset CPLAB_SCENARIOS PYTHONPATH
+PYTHONDONTWRITEBYTECODE=1 "$folder/fresh/bin/python3" -m unittest discover -p '*_test.py'
 echo "$wheel: $bytes bytes, tried in $folder/fresh"

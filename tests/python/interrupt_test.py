@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -21,7 +22,8 @@ LONG = {
 }
 
 PROGRAM = """
-import sys, time, cplab
+import signal, sys, time, cplab
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a script ignores it
 cplab.simulate("ring")
 print("ready", flush=True)
 start = time.monotonic()
@@ -41,6 +43,8 @@ class Interrupt(unittest.TestCase):
             with self.subTest(name):
                 child = subprocess.Popen([sys.executable, "-c", PROGRAM.format(call=call)], stdout=subprocess.PIPE,
                                          stderr=subprocess.PIPE, text=True, start_new_session=True)
+                limit = threading.Timer(60, child.kill)
+                limit.start()
                 try:
                     self.assertEqual(child.stdout.readline().strip(), "ready")
                     time.sleep(1.0)
@@ -53,6 +57,7 @@ class Interrupt(unittest.TestCase):
                     print(f"{name}: {waited:.2f} s after Ctrl-C")
                     self.assertLess(waited, 3)
                 finally:
+                    limit.cancel()
                     child.kill()
                     child.communicate()
 
