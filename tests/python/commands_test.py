@@ -158,6 +158,12 @@ class Wrong(unittest.TestCase):
         self.assertIn("memory", str(caught.exception))
         self.assertTrue(cplab.check("ring").ok)
 
+    @unittest.skipIf(os.path.exists("/dev/nvidia0"), "a GPU is here")
+    def test_run_without_a_gpu_says_so(self):
+        with self.assertRaises(cplab.EnvironmentError) as caught:
+            cplab.run("ring-small")
+        self.assertIn("GPU", str(caught.exception))
+
     def test_wrong_is_a_result(self):
         wrong = cplab.check("faults/ring", inject="ring-slot-reuse")
         self.assertFalse(wrong.ok)
