@@ -57,8 +57,8 @@ class Words:
             self.words += [option, each]
 
     def _option_value(self, key, value):
-        if isinstance(value, dict):
-            return self.file(key, value)
+        if isinstance(value, dict):  # a model's config.json, a hardware file
+            return self.file(key, json.dumps(value) if key == "model" else value)
         return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
     def run(self):

@@ -111,6 +111,11 @@ file = "hardware/h100x8.toml"
     def test_advise_of_a_model(self):
         advice = cplab.advise(model="llama3-8b", gpus=8, sequence="32K", hardware="h100x8", brief=True)
         self.assertGreater(advice.candidates[0].time_s, 0)
+        config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096,
+                  "intermediate_size": 14336, "num_attention_heads": 32, "num_hidden_layers": 32,
+                  "num_key_value_heads": 8, "vocab_size": 128256}
+        own = cplab.advise(model=config, gpus=8, sequence="32K", hardware="h100x8", brief=True)
+        self.assertEqual(own.candidates[0].time_s, advice.candidates[0].time_s)
 
     def test_hardware_may_be_a_dict(self):
         larger_memory = {"schema": "cplab.hardware.1", "include": "h100x8", "gpu": {"capacity_bytes": 1 << 40}}
