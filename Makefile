@@ -6,13 +6,14 @@
 #   make build      build/release/cplab alone, with GPU code wherever nvcc is
 #   make gpu        the programs that check, time and measure on a GPU too (needs nvcc); scripts/gpu/ runs them
 #   make grid       every three and every four choices of every algorithm verified together, and 110000 mutants
+#   make wheel-test build the wheel of the Python package and try it in a fresh venv (needs the registry of Python)
 #   make fuzz       hostile input for the readers of files and messages, a minute each (installs clang when missing)
 #   make figures    draw the figures of README and docs anew (installs matplotlib when missing)
 #   make site       the pages of docs/ as a static site in build/site/html (installs mkdocs when missing)
 #   make format     clang-format 14 over all C++ and CUDA files
 #   make clean      remove build/
 .NOTPARALLEL:
-.PHONY: demo test nightly build gpu grid fuzz figures plots site format clean setup
+.PHONY: demo test nightly build gpu grid fuzz figures plots site format clean setup wheel-test
 
 SANITIZERS ?= 0
 ifeq ($(SANITIZERS),1)
@@ -41,6 +42,7 @@ nightly:
 	@scripts/setup.sh build test
 	@scripts/build.sh nightly
 	@scripts/test.sh nightly
+	@$(MAKE) wheel-test
 
 build: setup
 	@scripts/build.sh release cplab
@@ -69,6 +71,10 @@ figures plots: build
 site: build
 	@scripts/setup.sh site
 	@scripts/site.sh
+
+wheel-test:
+	@scripts/setup.sh build python
+	@scripts/wheel_test.sh
 
 format:
 	@scripts/setup.sh lint

@@ -30,9 +30,10 @@ std::optional<std::string> target_of(const Arguments& arguments, const char* opt
 
 }  // namespace
 
-Console::Console(std::ostream& out, std::ostream& err, const Arguments& arguments)
+Console::Console(std::ostream& out, std::ostream& err, const Arguments& arguments, const StopFlag* stop)
     : out_(out),
       err_(err),
+      stop_(stop),
       json_(target_of(arguments, "json")),
       csv_(target_of(arguments, "csv")),
       quiet_(arguments.has("quiet")) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "cli/arguments.hpp"
+#include "cli/caller.hpp"
 #include "report/results.hpp"
 #include "report/table.hpp"
 
@@ -22,11 +23,18 @@ struct EnvironmentError : std::runtime_error {
 };
 
 // Exit codes of the contract.
-enum ExitCode : int { exit_fine = 0, exit_wrong = 1, exit_usage = 2, exit_environment = 3 };
+enum ExitCode : int {
+  exit_fine = 0,
+  exit_wrong = 1,
+  exit_usage = 2,
+  exit_environment = 3,
+  exit_interrupted = 130
+};
 
 class Console {
  public:
-  Console(std::ostream& out, std::ostream& err, const Arguments& arguments);
+  // `stop`, which outlives it: see cli/caller.hpp; null: nobody can stop the command.
+  Console(std::ostream& out, std::ostream& err, const Arguments& arguments, const StopFlag* stop = nullptr);
 
   // The stream for the text a person reads: stdout, or nothing when --json - or --csv - have it.
   std::ostream& text() { return *text_; }
@@ -40,6 +48,11 @@ class Console {
   void progress(const std::string& line);
   bool shows_progress() const { return progress_; }
   bool talks() const { return !quiet_; }
+  bool can_stop() const { return stop_ != nullptr; }
+  // Throws Interrupted if the caller wants the command to end.
+  void end_if_stopped() const {
+    if (stop_ && stop_->load(std::memory_order_relaxed)) throw Interrupted{};
+  }
 
   // Calls the writer with the stream that --json (--csv) names, if the option is there. Throws OutputError if
   // the file cannot be written.
@@ -52,6 +65,7 @@ class Console {
 
   std::ostream& out_;
   std::ostream& err_;
+  const StopFlag* stop_ = nullptr;
   std::ostream* text_ = nullptr;
   std::optional<std::string> json_, csv_;
   bool quiet_ = false;

@@ -164,6 +164,7 @@ const std::vector<Command>& commands() {
         inject_option,
         inputs,
         {"against", "DIR", against_help},
+        {"tensors", "T,...", "of --against: these outputs alone, such as out,dq (default: all)"},
         {"sample", "N",
          "compare N rows per tensor and head, drawn by --seed, and all edges of sequences and shards; what "
          "softmax attention needs for these is computed alone (default: all)"},
@@ -360,7 +361,8 @@ std::string one_line(const std::string& message) {
   return text + " [...] " + end;
 }
 
-int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
+int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostream& err,
+             const StopFlag* stop) {
   if (words.empty()) {
     write_overview(err);
     return exit_usage;
@@ -387,7 +389,7 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
   options.insert(options.end(), common_options().begin(), common_options().end());
   const Arguments arguments(rest, options, positional_count(command));
   (void)arguments.integer("seed", 1, 0, INT64_MAX);  // a wrong value is an error even where it is not used
-  Console console(out, err, arguments);
+  Console console(out, err, arguments, stop);
   try_outputs(arguments);
   say_unused(arguments, command, console);
   return command.run(arguments, console);
@@ -395,7 +397,8 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
 
 }  // namespace
 
-int run_program(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+int run_program(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
+                const Caller* caller) {
   const PrintableStream results(out), talk(err);
   const auto complain = [&](int code, const std::string& message) {
     out.flush();
@@ -403,8 +406,12 @@ int run_program(int argc, const char* const* argv, std::ostream& out, std::ostre
     err << "cplab: " + one_line(message) + "\n";
     return code;
   };
+  const TextsForFiles::Texts none;
+  const TextsForFiles texts(caller ? caller->texts : none);
   try {
-    return dispatch({argv + std::min(argc, 1), argv + argc}, out, err);
+    return dispatch({argv + std::min(argc, 1), argv + argc}, out, err, caller ? &caller->stop : nullptr);
+  } catch (const Interrupted&) {
+    return complain(exit_interrupted, "stopped by the caller");
   } catch (const InputErrors& errors) {
     constexpr std::size_t most = 50;  // a list of kernels may have hundreds
     const std::size_t shown = std::min(errors.messages.size(), most), left = errors.messages.size() - shown;

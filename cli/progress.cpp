@@ -24,6 +24,7 @@ Progress::Progress(Console& console, const std::string& what, bool speaks)
       live_(console.talks() && speaks),
       terminal_(console.shows_progress()),
       after_(wait_before_first(terminal_)) {
+  console.end_if_stopped();
   if (!live_) return;
   stage(what);
   watcher_ = std::thread([this] { watch(); });
@@ -45,6 +46,7 @@ void Progress::end() {
 }
 
 void Progress::stage(const std::string& what, std::int64_t all, const std::string& unit, Alike alike) {
+  console_.end_if_stopped();
   if (!live_) return;
   const std::lock_guard lock(mutex_);
   what_ = what;
@@ -57,12 +59,13 @@ void Progress::stage(const std::string& what, std::int64_t all, const std::strin
 }
 
 void Progress::set_done(std::int64_t done, std::int64_t all) {
+  console_.end_if_stopped();
   done_.store(done, std::memory_order_relaxed);
   all_.store(all, std::memory_order_relaxed);
 }
 
 Progress::Count Progress::counter() {
-  if (!live_) return {};
+  if (!live_ && !console_.can_stop()) return {};
   return [this](std::int64_t done, std::int64_t all) { set_done(done, all); };
 }
 

@@ -1,5 +1,6 @@
 // What is being done, how much of it, for how long. On a terminal one live line for what takes longer than
-// two seconds; elsewhere, in files and pipes, a line every ten seconds. Nothing with --quiet.
+// two seconds; elsewhere, in files and pipes, a line every ten seconds. Nothing with --quiet. Here too a
+// command ends that its caller no longer wants (cli/caller.hpp): what counts throws Interrupted then.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,7 @@ namespace cplab {
 
 class Progress {
  public:
-  // (done, all), as the libraries count them. May be called from any thread, often.
+  // (done, all), as the libraries count them. May be called often, by the thread that computes.
   using Count = std::function<void(std::int64_t done, std::int64_t all)>;
 
   // Begins with the stage `what` ("building the plan"). With --quiet, or if `speaks` is false (other
@@ -33,7 +34,8 @@ class Progress {
   void stage(const std::string& what, std::int64_t all = 0, const std::string& unit = {},
              Alike alike = Alike::no);
   void set_done(std::int64_t done, std::int64_t all);
-  // set_done as what a library takes; empty if nothing is shown. This outlives the calls.
+  // set_done as what a library takes; empty if nothing is shown and nobody can stop the command. This
+  // outlives the calls.
   Count counter();
 
   // ", about 12 s left", or ", about 3 min left"; empty where nothing is done yet or nothing is left.

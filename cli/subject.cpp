@@ -38,6 +38,7 @@ bool is_json(const std::string& text) {
 }
 
 bool file_is_json(const std::string& path) {
+  if (const std::string* const text = text_for_file(path)) return is_json(*text);
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return false;
   std::ifstream in(path, std::ios::binary);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and only those; says nothing when all is there.
-#   scripts/setup.sh [build] [test] [figures] [site] [fuzz] [lint]        (build when no group is named)
+#   scripts/setup.sh [build] [test] [python] [figures] [site] [fuzz] [lint]        (build when no group is named)
 # Exit 0: everything is there, or there is no apt-get to fetch it with (CMake then names what it misses).
 # Exit 3: a package is missing and could not be installed.
 set -euo pipefail
@@ -51,6 +51,16 @@ need_matplotlib() {
   scripts/figures.sh --find-python >/dev/null || missing+=(python3-matplotlib)
 }
 
+need_python() {  # to build the Python module: headers, and venv with pip
+  if ! command -v python3 >/dev/null 2>&1; then
+    missing+=(python3 python3-dev python3-venv)
+    return
+  fi
+  python3 -c 'import os, sysconfig; open(os.path.join(sysconfig.get_paths()["include"], "Python.h"))' 2>/dev/null ||
+    missing+=(python3-dev)
+  python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
+}
+
 need_libfuzzer() {
   if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
     clang++-14 -x c++ -fsanitize=fuzzer -o /dev/null - 2>/dev/null; then
@@ -69,6 +79,7 @@ for group in "$@"; do
       need_headers
       ;;
     test) need_command python3 python3 ;;
+    python) need_python ;;
     figures) need_matplotlib ;;
     site) need_command mkdocs mkdocs ;;
     fuzz) need_libfuzzer ;;
@@ -77,7 +88,7 @@ for group in "$@"; do
       need_command shellcheck shellcheck
       ;;
     *)
-      echo "scripts/setup.sh: no group '$group'; the groups are build, test, figures, site, fuzz and lint" >&2
+      echo "scripts/setup.sh: no group '$group'; the groups are build, test, python, figures, site, fuzz and lint" >&2
       exit 2
       ;;
   esac

@@ -315,7 +315,7 @@ void SimGridFlows::run() {
 
 }  // namespace cplab
 
-extern "C" const cplab::SimGridModule cplab_simgrid_module;
+extern "C" [[gnu::visibility("default")]] const cplab::SimGridModule cplab_simgrid_module;
 const cplab::SimGridModule cplab_simgrid_module{
     [](const cplab::Fabric& fabric, cplab::FlowEngine::Handler on_timer,
        cplab::FlowEngine::Handler on_flow_end) -> cplab::FlowEngine* {

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -142,7 +143,8 @@ void run_in_child(const Job& job, Report& report, const std::vector<std::span<Op
   }
 }
 
-// Waits until the child ends. With `tell`: polls, with pauses that grow to 0.1 s, and calls it after each.
+// Waits until the child ends. With `tell`: polls, with pauses that grow to 0.1 s, and calls it after each;
+// what it throws ends the child and comes out here.
 void wait_for(pid_t child, const std::function<void()>& tell) {
   constexpr std::chrono::milliseconds longest{100};
   std::chrono::milliseconds pause{1};
@@ -155,7 +157,14 @@ void wait_for(pid_t child, const std::function<void()>& tell) {
     if (ended == 0) {
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, longest);
-      tell();
+      try {
+        tell();
+      } catch (...) {  // who is told wants no more of it
+        ::kill(child, SIGKILL);
+        while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+        }
+        throw;
+      }
     }
   }
   if (WIFSIGNALED(status))

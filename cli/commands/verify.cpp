@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -132,6 +133,16 @@ void save_verified(const Arguments& arguments, Console& console, const Problem& 
   save_tensors(p, all);
 }
 
+// Of --tensors out,dq: the outputs that --against has; all where none are named.
+std::vector<std::string> tensors_asked(const Arguments& arguments) {
+  std::vector<std::string> names;
+  std::istringstream list(arguments.text("tensors", ""));
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  if (arguments.has("tensors") && names.empty())
+    throw InputError("--tensors: needs names of outputs, such as out,dq");
+  return names;
+}
+
 // The caller's results, DIR/*.npy, against the reference.
 int verify_against(const Arguments& arguments, Console& console, ScenarioFile& file, const Plan& plan,
                    Progress& progress) {
@@ -143,8 +154,8 @@ int verify_against(const Arguments& arguments, Console& console, ScenarioFile& f
     file.notes.push_back(note);
     console.say("note: " + note);
   });
-  const VerifyResult result =
-      verify_given(plan, inputs, read_outputs(p, directory), &progress, sample ? &*sample : nullptr);
+  const VerifyResult result = verify_given(plan, inputs, read_outputs(p, directory, tensors_asked(arguments)),
+                                           &progress, sample ? &*sample : nullptr);
   progress.end();
   VerifyReport report;
   report.placement_padding_tokens = plan.placement_padding_tokens;
@@ -165,6 +176,8 @@ int command_verify(const Arguments& arguments, Console& console) {
   ScenarioFile file = scenario_of(arguments, "verify", {.plan = true, .rates = on_gpu(arguments, "cpu")});
   if (arguments.has("sample") && arguments.has("save"))
     throw InputError("--save: not beside --sample, which does not compute what is right of every row");
+  if (arguments.has("tensors") && !arguments.has("against"))
+    throw InputError("--tensors: goes with --against; what is executed has all of its outputs");
   if (arguments.has("against")) {
     require_alone(arguments);
     note_unused_of_execution(arguments, true, file);

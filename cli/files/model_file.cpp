@@ -267,6 +267,7 @@ std::vector<std::string> model_names() {
 }
 
 Model find_model(const std::string& name_or_path) {
+  if (text_for_file(name_or_path) != nullptr) return read_model_file(name_or_path);
   if (name_or_path.find('\0') != std::string::npos) throw InputError("a file name holds no NUL");
   std::error_code error;
   const fs::path path(name_or_path);

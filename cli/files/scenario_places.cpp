@@ -1,12 +1,16 @@
 // Where scenarios and hardware files are found: by path, by name in scenarios/, by the name that `list`
 // prints.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <string_view>
 
 #include "cli/console.hpp"
 #include "cli/files/scenario_file.hpp"
+#include "cli/files/text_file.hpp"
 #include "cli/vocabulary.hpp"
 
 namespace cplab {
@@ -25,7 +29,8 @@ bool is_folder(const fs::path& path) {
 
 bool is_file(const fs::path& path) {
   std::error_code error;
-  return fs::exists(path, error) && !fs::is_directory(path, error);
+  return text_for_file(path.native()) != nullptr ||
+         (fs::exists(path, error) && !fs::is_directory(path, error));
 }
 
 // The names of files as `list` prints them.
@@ -44,10 +49,22 @@ const char* given_folder() {
   return given && *given ? given : nullptr;
 }
 
-fs::path folder_beside_program() {
+// The program, or the library that this code is part of: the Python module.
+fs::path program_file() {
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return error ? fs::path() : (program.parent_path() / ".." / ".." / "scenarios").lexically_normal();
+  Dl_info library = {};
+  const bool known = dladdr(reinterpret_cast<const void*>(&program_file), &library) != 0;
+  if (known && std::string_view(library.dli_fname).ends_with(".so")) return fs::absolute(library.dli_fname);
+  return fs::read_symlink("/proc/self/exe", error);
+}
+
+// Beside an installed library the folder lies as part of its package.
+fs::path folder_beside_program() {
+  const fs::path program = program_file();
+  if (program.empty()) return {};
+  const fs::path installed = program.parent_path() / "scenarios";
+  if (program.extension() == ".so" && is_folder(installed)) return installed;
+  return (program.parent_path() / ".." / ".." / "scenarios").lexically_normal();
 }
 
 // Why there is no folder scenarios/, and what to do.
@@ -98,6 +115,7 @@ std::vector<std::string> all_scenario_names() {
 }
 
 std::string find_scenario(const std::string& argument) {
+  if (text_for_file(argument) != nullptr) return argument;
   std::vector<fs::path> places{argument};
   const std::string folder = scenarios_folder();
   if (!folder.empty() && !fs::path(argument).is_absolute()) {

@@ -253,6 +253,7 @@ Study parse_study(const std::string& text, const std::string& path) {
 
 Study read_study(const std::string& argument) {
   if (argument == "-") return parse_study(read_text_file("/dev/stdin"), "-");
+  if (const std::string* const text = text_for_file(argument)) return parse_study(*text, argument);
   std::vector<fs::path> places{argument};
   const std::string folder = scenarios_folder();
   if (!folder.empty() && !fs::path(argument).is_absolute()) {

@@ -111,6 +111,7 @@ class Results {
     report_.refused.push_back(std::move(refusal));
     count(line_of(report_.refused.back()));
   }
+  void wait() { progress_.set_done(done_, all_); }
   // What does not succeed now never will here.
   void alone() { alone_ = true; }
 
@@ -144,6 +145,7 @@ void simulate_points(const std::vector<std::int64_t>& numbers, int processes, Po
     for (auto& [key, value] : points.values(number)) refusal.set.emplace_back(key, value.value);
     results.lost(std::move(refusal));
   };
+  calls.waiting = [&] { results.wait(); };
   calls.begin = [&] {
     file.leave();
     if (processes > 1) ::setenv("CPLAB_MEMORY", std::to_string(static_cast<std::int64_t>(share)).c_str(), 1);

@@ -158,9 +158,12 @@ class Pool {
   void receive() {
     std::vector<pollfd> ready;
     for (const Worker& worker : workers_) ready.push_back({worker.number ? worker.socket : -1, POLLIN, 0});
-    if (::poll(ready.data(), ready.size(), -1) < 0) {
-      if (errno == EINTR) return;
-      fail("poll");
+    constexpr int pause_ms = 200;
+    const int ended = ::poll(ready.data(), ready.size(), calls_.waiting ? pause_ms : -1);
+    if (ended < 0 && errno != EINTR) fail("poll");
+    if (ended <= 0) {
+      if (calls_.waiting) calls_.waiting();
+      return;
     }
     for (std::size_t w = 0; w < workers_.size(); ++w)
       if (ready[w].revents != 0) take(workers_[w]);

@@ -14,11 +14,12 @@ struct WorkerCalls {
   std::function<std::string(std::int64_t number)> work;  // in a process; what it returns comes to `done`
   std::function<void(std::int64_t, std::string)> done;   // here, in the order in which tasks end
   std::function<void(std::int64_t, std::string)> lost;   // here: the process ended in that task, and why
+  std::function<void()> waiting;                         // here, five times a second while no task ends
 };
 
 // Does all tasks of all groups on so many processes, and returns when they are done. Tasks of one group go to
 // one process, one after the other, while there are groups that nobody has begun. A process that ends in a
-// task is replaced. What `done` and `lost` throw ends all processes and comes out here. Throws
+// task is replaced. What `done`, `lost` and `waiting` throw ends all processes and comes out here. Throws
 // std::runtime_error if a process cannot be made.
 void work_in_processes(std::vector<std::vector<std::int64_t>> groups, int processes,
                        const WorkerCalls& calls);

@@ -35,7 +35,8 @@ struct VerifyResult {
 };
 
 struct ComparisonOptions {
-  bool given = false;  // results of somebody else (GivenResults): no states, one max_logit for all replicas
+  // Results of somebody else (GivenResults): those that are there, no states, one max_logit for all replicas.
+  const Outputs* given = nullptr;
   Outputs* reference = nullptr;         // is told what is right
   Progress* progress = nullptr;         // is told the stages
   const SampledRows* sample = nullptr;  // of tensors with tokens these rows alone

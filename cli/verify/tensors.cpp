@@ -293,11 +293,18 @@ Inputs read_inputs(const Problem& p, const std::string& directory) {
   return inputs;
 }
 
-Outputs read_outputs(const Problem& p, const std::string& directory) {
+Outputs read_outputs(const Problem& p, const std::string& directory, const std::vector<std::string>& only) {
   require_directory(directory);
+  const std::vector<ProblemTensor> tensors = tensors_of(p, Category::output);
+  std::string legal;
+  for (const ProblemTensor& tensor : tensors) legal += (legal.empty() ? "" : ", ") + std::string(tensor.name);
+  for (const std::string& name : only)
+    if (std::ranges::none_of(tensors, [&](const ProblemTensor& tensor) { return tensor.name == name; }))
+      throw InputError("--tensors " + name + ": no output of this problem; legal: " + legal);
   Outputs outputs;
-  for (const ProblemTensor& tensor : tensors_of(p, Category::output))
-    outputs.add(tensor.name, read_stored(p, path_of(directory, tensor), tensor));
+  for (const ProblemTensor& tensor : tensors)
+    if (only.empty() || std::ranges::find(only, tensor.name) != only.end())
+      outputs.add(tensor.name, read_stored(p, path_of(directory, tensor), tensor));
   return outputs;
 }
 
@@ -307,11 +314,14 @@ std::vector<double> local_values(const Scenario& scenario, const RankPlan& rank,
   std::vector<double> local;
   for (const ProblemTensor& tensor : tensors_of(p, category)) {  // those of one buffer lie side by side
     if (tensor.buffer != buffer) continue;
-    const std::vector<double>& values = global[tensor.name].values;
-    if (!tensor.per_token()) return values;
+    const Tensor* const found = global.find(tensor.name);
+    if (found == nullptr && !tensor.per_token()) return local;
     const TokenRow row = token_row(p, tensor);
     const std::vector<LocalRow> rows = local_rows(scenario, rank.replica, rank.position, tensor.side());
     local.resize(rows.size() * static_cast<std::size_t>(row.heads * row.buffer_width), nan_value);
+    if (found == nullptr) continue;
+    const std::vector<double>& values = found->values;
+    if (!tensor.per_token()) return values;
     for_each_element(p, tensor, rows, [&](std::size_t from, std::size_t at) { local[at] = values[from]; });
   }
   return local;

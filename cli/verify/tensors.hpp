@@ -84,11 +84,14 @@ Inputs random_inputs(const Problem& problem, std::uint64_t seed);
 // of it in a row that is not padding.
 Inputs read_inputs(const Problem& problem, const std::string& directory);
 
-// NAME.npy of a directory for every output of the problem, as it is stored: what it holds is to be compared.
-// Throws InputError if one is missing, malformed or of another shape.
-Outputs read_outputs(const Problem& problem, const std::string& directory);
+// NAME.npy of a directory for every output of the problem, or for those in `only` if there are any, as it is
+// stored: what it holds is to be compared. Throws InputError if one is missing, malformed or of another
+// shape, or if the problem has no output that is named.
+Outputs read_outputs(const Problem& problem, const std::string& directory,
+                     const std::vector<std::string>& only = {});
 
-// What a rank's buffer holds of global tensors of a category; rows that are padding are NaN.
+// What a rank's buffer holds of global tensors of a category; rows that are padding, and tensors that are not
+// there, are NaN.
 std::vector<double> local_values(const Scenario& scenario, const RankPlan& rank, std::string_view buffer,
                                  Category category, const Tensors& global);
 

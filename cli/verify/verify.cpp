@@ -138,7 +138,7 @@ VerifyResult verify_given(const Plan& plan, const Inputs& inputs, Outputs given,
   VerifyResult result;
   const GivenResults results(plan, given);
   compare_with_reference(plan, inputs, results, result,
-                         {.given = true, .progress = progress, .sample = sample});
+                         {.given = &given, .progress = progress, .sample = sample});
   result.outputs = std::move(given);
   return result;
 }

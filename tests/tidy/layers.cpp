@@ -38,6 +38,9 @@ const std::vector<Folder>& folders() {
       {"cli",
        {"plan", "derive", "algorithms", "check", "calls", "sim", "decide", "exec", "calibrate", "kernels",
         "reference", "report", "cmake"}},
+      {"python",
+       {"plan", "derive", "algorithms", "check", "calls", "sim", "decide", "exec", "calibrate", "kernels",
+        "reference", "report", "cli"}},
       {"cmake", {}},  // cmake/version.hpp
   };
   return table;
@@ -87,6 +90,7 @@ const std::vector<ThirdParty>& third_parties() {
       {"fmt", {"fmt/"}, {"fmt::"}, {"report", "cli"}, source},
       {"Boost", {"boost/"}, {"Boost::"}, {"cli"}, source},
       {"toml++", {"toml++/"}, {"tomlplusplus::"}, {"cli"}, source},
+      {"nanobind", {"nanobind/"}, {"nanobind::"}, {"python"}, {".cpp", ".hpp"}},
       {"doctest", {"doctest/"}, {"doctest::"}, {}, {}},
   };
   return table;

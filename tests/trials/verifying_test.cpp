@@ -125,6 +125,18 @@ TEST_CASE(
   CHECK(contains(verify(both).err, "dk.npy: has shape [64, 2, 8]; the scenario asks for [1, 64, 2, 8]"));
   std::filesystem::remove(path);
   CHECK(verify(both).code == 2);
+  // Those that are there alone.
+  const auto some = [&](const std::string& names) {
+    return verify({"--inputs", saved, "--against", saved, "--tensors", names, "--csv", "-"});
+  };
+  const ProgramResult two = some("dv,out");
+  CHECK(two.code == 0);
+  CHECK(contains(two.out, ",dv,"));
+  CHECK(contains(two.out, ",out,"));
+  CHECK(!contains(two.out, ",dq,"));
+  CHECK(some("dk").code == 2);
+  CHECK(contains(some("dkv").err, "--tensors dkv: no output of this problem; legal: out, "));
+  CHECK(contains(verify({"--tensors", "out"}).err, "--tensors: goes with --against"));
   CHECK(verify({"--against", saved, "--inject", "stale-kv"}).code == 2);
 }
 
