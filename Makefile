@@ -7,7 +7,7 @@
 #   make gpu        the programs that check, time and measure on a GPU too (needs nvcc); scripts/gpu/ runs them
 #   make grid       every three and every four choices of every algorithm verified together, and 110000 mutants
 #   make fuzz       hostile input for the readers of files and messages, a minute each (installs clang when missing)
-#   make figures    draw the figures of README and docs anew (installs matplotlib when missing)
+#   make figures    draw the figures of README and docs anew (installs matplotlib and Chromium when missing)
 #   make format     clang-format 14 over all C++ and CUDA files
 #   make clean      remove build/
 .NOTPARALLEL:
@@ -38,6 +38,7 @@ test:
 
 nightly:
 	@scripts/setup.sh build test
+	@scripts/setup.sh browser || echo "cplab: without a browser" >&2
 	@scripts/build.sh nightly
 	@scripts/test.sh nightly
 
@@ -63,6 +64,7 @@ fuzz: setup
 
 figures plots: build
 	@scripts/setup.sh figures
+	@scripts/setup.sh browser || echo "cplab: without a browser, the pictures of pages stay as they are" >&2
 	@scripts/figures.sh
 
 format:
