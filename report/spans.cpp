@@ -191,7 +191,7 @@ SpanClass class_of_kernel(std::string_view kernel) {
   if (has_any(text, {"elementwise", "memcpy", "memset", "triton_poi", "triton_per", "triton_red", "catarray",
                      "copy_kernel", "reduce_kernel", "fill_kernel", "index_select", "gather_kernel"}))
     return SpanClass::elementwise;
-  return SpanClass::other;
+  return class_of_operation(kernel);  // a trace of ours
 }
 
 bool communicates(const TraceSpan& span) {

@@ -103,6 +103,8 @@ TEST_CASE(
     CHECK(std::abs(segment["error"].get<double>()) < 1e-3);
   }
   CHECK(beside.result["segments"].size() == 4);
+  CHECK(beside.result["unmatched"].empty());
+  for (const json& each : beside.result["classes"]) CHECK(each["matched"] == each["ours"]);
   CHECK(beside.result["streams"].size() >= 2);
 }
 
