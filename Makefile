@@ -8,7 +8,7 @@
 #   make grid       every three and every four choices of every algorithm verified together, and 110000 mutants
 #   make wheel-test build the wheel of the Python package and try it in a fresh venv (needs the registry of Python)
 #   make fuzz       hostile input for the readers of files and messages, a minute each (installs clang when missing)
-#   make figures    draw the figures of README and docs anew (installs matplotlib when missing)
+#   make figures    draw the figures of README and docs anew (installs matplotlib and Chromium when missing)
 #   make site       the pages of docs/ as a static site in build/site/html (installs mkdocs when missing)
 #   make format     clang-format 14 over all C++ and CUDA files
 #   make clean      remove build/
@@ -40,6 +40,7 @@ test:
 
 nightly:
 	@scripts/setup.sh build test
+	@scripts/setup.sh browser || echo "cplab: without a browser" >&2
 	@scripts/build.sh nightly
 	@scripts/test.sh nightly
 	@$(MAKE) wheel-test
@@ -66,6 +67,7 @@ fuzz: setup
 
 figures plots: build
 	@scripts/setup.sh figures
+	@scripts/setup.sh browser || echo "cplab: without a browser, the pictures of pages stay as they are" >&2
 	@scripts/figures.sh
 
 site: build

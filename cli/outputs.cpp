@@ -42,7 +42,7 @@ bool is_stdout(const std::string& file) {
 void try_outputs(const Arguments& arguments) {
   if (!writes()) return;
   std::map<std::string, std::string> places;  // option by file
-  std::vector<std::string> files{"json", "csv"}, folders;
+  std::vector<std::string> files{"json", "csv", "html"}, folders;
   for (const TimelineOutput& output : timeline_outputs()) {
     const std::filesystem::path place = arguments.text(output.option, "");
     const bool as_file = output.place == TimelineOutput::Place::file ||
@@ -54,13 +54,17 @@ void try_outputs(const Arguments& arguments) {
   for (const std::string& option : files) {
     if (!arguments.has(option)) continue;
     const std::string file = arguments.text(option, "");
+    if (option == "html" && (file.empty() || is_stdout(file)))
+      throw InputError("--html: needs the name of a file");
     try {
       const bool may_be_stdout = option == "json" || option == "csv";
       if (!may_be_stdout || !is_stdout(file)) try_one(option, file, places);
     } catch (const InputError&) {
       throw;
     } catch (const std::runtime_error& error) {
-      throw InputError("--" + option + " " + error.what());
+      const std::string message = "--" + option + " " + error.what();
+      if (option == "html") throw EnvironmentError(message);
+      throw InputError(message);
     }
   }
   for (const std::string& option : folders) {
@@ -86,6 +90,16 @@ void try_outputs(const Arguments& arguments) {
 void write_timeline_outputs(const Arguments& arguments, Console& console, const TimelineResult& result) {
   for (const TimelineOutput& output : timeline_outputs())
     if (arguments.has(output.option)) console.say(output.write(arguments.text(output.option, ""), result));
+}
+
+void write_page_output(const Arguments& arguments, Console& console,
+                       const std::function<void(std::ostream&)>& write) {
+  if (!arguments.has("html")) return;
+  const std::string path = arguments.text("html", "");
+  OutputFile file(path);
+  write(file.stream());
+  file.commit();
+  console.say("a page in " + path);
 }
 
 }  // namespace cplab

@@ -117,6 +117,7 @@ SimulateOptions options_of(const ScenarioFile& file) {
   options.slow = file.simulate.disturbance.slow;
   options.jitter = file.simulate.disturbance.jitter;
   options.seed = file.simulate.disturbance.seed;
+  options.keep_multiprocessors = file.simulate.keep_multiprocessors;
   return options;
 }
 
@@ -202,6 +203,7 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, const Hardware& h
     prediction.chain = shares_of(simulation.critical_use);
     prediction.chain_parts = simulation.critical_parts;
     prediction.chain_s = simulation.time_s;
+    prediction.chain_steps = std::move(simulation.critical_steps);
   } catch (const HardwareError& error) {
     fail(file, plan, options, error);
   } catch (const ScenarioError& error) {

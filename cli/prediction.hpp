@@ -22,7 +22,8 @@ struct Prediction {
   double low_s = 0, high_s = 0;  // the band around figures.time_s
   ChainShares chain;
   ChainParts chain_parts;
-  double chain_s = 0;              // what the parts are of: both phases
+  double chain_s = 0;  // what the parts are of: both phases
+  std::vector<ChainStep> chain_steps;
   std::string machine, gpu;        // what the hardware file calls them
   std::vector<std::string> notes;  // what a reader of the times must know, a sentence each
 };

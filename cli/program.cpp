@@ -38,6 +38,7 @@ const std::vector<OptionSpec>& common_options() {
     for (const TimelineOutput& output : timeline_outputs())
       all.push_back({output.option, output.value, output.help});
     all.insert(all.end(), {
+                              {"html", "FILE", "a page for a browser; of commands with an answer"},
                               {"seed", "N", "of random inputs and orders (default 1)"},
                               {"quiet", "", "no talk on stderr"},
                               {"color", "WHEN", "auto, always or never"},
@@ -327,6 +328,12 @@ std::size_t positional_count(const Command& command) {
   return words.empty() ? 0 : static_cast<std::size_t>(std::count(words.begin(), words.end(), ' ')) + 1;
 }
 
+// The commands that write one.
+constexpr const char* with_page = "simulate, run, compare, check, sweep, advise";
+bool has_page(const Command& command) {
+  return std::string_view(with_page).find(command.name) != std::string_view::npos;
+}
+
 // Options that are taken everywhere and have no effect here. What of a scenario a command does not use is
 // said in cli/session.cpp.
 void say_unused(const Arguments& arguments, const Command& command, Console& console) {
@@ -390,6 +397,8 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
   const Arguments arguments(rest, options, positional_count(command));
   (void)arguments.integer("seed", 1, 0, INT64_MAX);  // a wrong value is an error even where it is not used
   Console console(out, err, arguments, stop);
+  if (arguments.has("html") && !has_page(command))
+    throw InputError("--html: " + std::string(command.name) + " has no page; " + with_page + " have");
   try_outputs(arguments);
   say_unused(arguments, command, console);
   return command.run(arguments, console);

@@ -14,13 +14,6 @@ namespace cplab {
 
 namespace {
 
-template <std::size_t N>
-Unit unit_for(double largest, double base, const std::array<const char*, N>& names) {
-  Unit unit{names[0], 1};
-  for (std::size_t i = 1; i < N && largest >= base * unit.size; ++i) unit = {names[i], unit.size * base};
-  return unit;
-}
-
 std::string number(double value) {
   return fmt::format("{}", value);
 }
@@ -110,23 +103,6 @@ TextTable table_of(const std::vector<LabelledRank>& rows, bool saves) {
 }
 
 }  // namespace
-
-std::string Unit::text(double value, int decimals) const {
-  return format_fixed(value / size, size > 1 ? decimals : 0);
-}
-
-Unit byte_unit(double largest) {
-  return unit_for(largest, 1024, std::array{"bytes", "KiB", "MiB", "GiB"});
-}
-
-Unit flop_unit(double largest) {
-  return unit_for(largest, 1000, std::array{"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"});
-}
-
-std::string bytes_text(double bytes) {
-  const Unit unit = byte_unit(std::abs(bytes));
-  return unit.text(bytes) + " " + unit.name;
-}
 
 TextTable rank_table(const Figures& figures) {
   std::vector<LabelledRank> rows;

@@ -9,21 +9,10 @@
 
 #include "report/figures.hpp"
 #include "report/table.hpp"
+#include "report/units.hpp"
 #include "report/variants.hpp"
 
 namespace cplab {
-
-// A unit in which the numbers of one column are legible.
-struct Unit {
-  std::string name;
-  double size = 1;  // in bytes, or FLOP
-  std::string text(double value, int decimals = 2) const;
-};
-Unit byte_unit(double largest);  // bytes, KiB, MiB, GiB
-Unit flop_unit(double largest);  // FLOP, kFLOP, ... PFLOP
-
-// "12.34 MiB"
-std::string bytes_text(double bytes);
 
 // For people: ms, and the byte units that fit. For files: seconds and bytes, all digits.
 enum class Audience { people, files };

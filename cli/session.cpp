@@ -132,6 +132,10 @@ std::string describe(const Scenario& scenario, std::span<const std::int64_t> ran
   return text + ", " + describe_problem(scenario, ranks);
 }
 
+PageTitle page_title(const Scenario& scenario) {
+  return {fmt::format("{}, {}", scenario.algorithm, scenario.placement), describe_problem(scenario)};
+}
+
 std::string describe_problem(const Scenario& scenario, std::span<const std::int64_t> ranks) {
   const Problem& problem = scenario.problem;
   const std::string counts =

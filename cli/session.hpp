@@ -13,6 +13,7 @@
 #include "cli/files/scenario_file.hpp"
 #include "derive/memory.hpp"
 #include "plan/plan.hpp"
+#include "report/html/page_title.hpp"
 #include "report/results.hpp"
 
 namespace cplab {
@@ -54,6 +55,9 @@ ResultHeader header_of(const ScenarioFile&);  // the hardware file is read for i
 std::string describe(const Scenario&, std::span<const std::int64_t> ranks = {});
 // The same from the count of ranks on, for results that cover several algorithms.
 std::string describe_problem(const Scenario&, std::span<const std::int64_t> ranks = {});
+
+// What a page says at its top of one scenario.
+PageTitle page_title(const Scenario&);
 
 // One line a finding: kind, rank, operation, buffer, message.
 void write_findings(std::ostream&, std::span<const Finding>, bool color);

@@ -28,6 +28,15 @@ struct ChainPart {
   double seconds = 0;
 };
 
+// A stretch of the chain in time: what one operation did from begin_s to end_s, or, of `host`, what passed
+// before it could start. Stretches touch each other.
+struct ChainStep {
+  double begin_s = 0, end_s = 0;
+  std::int32_t rank = -1;       // global
+  std::uint32_t operation = 0;  // index into RankPlan::operations
+  bool host = false;
+};
+
 // The largest parts, the first the largest; the chain has no others if there are fewer than fit.
 struct ChainParts {
   std::array<ChainPart, 48> largest{};

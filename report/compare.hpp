@@ -27,6 +27,9 @@ struct ResultFile {
     double start_s = 0, wait_s = 0;
     int rank = 0;              // global
     std::string variant = {};  // the kernel; empty where the file names none
+    std::string lane = {};     // "compute 0"
+    double flops = 0;
+    std::string origin = {};  // "measured"
   };
   CompareSide side;
   bool predicted = false;          // by simulate; else measured by run

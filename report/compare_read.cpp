@@ -36,6 +36,12 @@ void read_ranks(const JsonNode& ranks, ResultFile& result) {
   }
 }
 
+std::string lane_of(const JsonNode& operation) {
+  if (!operation.has("lane")) return {};
+  const JsonNode lane = operation.at("lane");
+  return lane.at("kind").text() + " " + std::to_string(lane.at("index").integer(0));
+}
+
 void read_operations(const JsonNode& operations, ResultFile& result) {
   std::unordered_set<std::string> ids;
   for (std::size_t i = 0; i < operations.size(); ++i) {
@@ -53,7 +59,10 @@ void read_operations(const JsonNode& operations, ResultFile& result) {
                                  .start_s = start_s,
                                  .wait_s = op.has("wait_s") ? op.at("wait_s").number() : 0,
                                  .rank = static_cast<int>(op.at("rank").integer(0)),
-                                 .variant = op.has("variant") ? op.at("variant").text() : ""});
+                                 .variant = op.has("variant") ? op.at("variant").text() : "",
+                                 .lane = lane_of(op),
+                                 .flops = op.has("flops") ? op.at("flops").number() : 0,
+                                 .origin = op.has("origin") ? op.at("origin").text() : ""});
     if (result.side.last_rank < 0 || end_s > result.side.operations_s) {
       result.side.operations_s = std::max(result.side.operations_s, end_s);
       result.side.last_rank = result.operations.back().rank;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "report/compare.hpp"
+#include "report/compare_terms.hpp"
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 
@@ -89,6 +90,90 @@ void match(SpanComparison& comparison, const Operations& operations, const std::
   comparison.unmatched = left.longest_first();
 }
 
+// Stretches of one sort, joined where they overlap.
+class Union {
+ public:
+  void add(double begin_s, double end_s) { stretches_.emplace_back(begin_s, end_s); }
+  void join() {
+    std::sort(stretches_.begin(), stretches_.end());
+    std::vector<std::pair<double, double>> joined;
+    for (const auto& each : stretches_)
+      if (!joined.empty() && each.first <= joined.back().second)
+        joined.back().second = std::max(joined.back().second, each.second);
+      else
+        joined.push_back(each);
+    stretches_ = std::move(joined);
+  }
+  double seconds() const {
+    double sum = 0;
+    for (const auto& [begin_s, end_s] : stretches_) sum += end_s - begin_s;
+    return sum;
+  }
+  // Of both joined: what they have in common.
+  double seconds_with(const Union& other) const {
+    double sum = 0;
+    auto at = other.stretches_.begin();
+    for (const auto& [begin_s, end_s] : stretches_) {
+      while (at != other.stretches_.end() && at->second <= begin_s) ++at;
+      for (auto each = at; each != other.stretches_.end() && each->first < end_s; ++each)
+        sum += std::min(end_s, each->second) - std::max(begin_s, each->first);
+    }
+    return sum;
+  }
+
+ private:
+  std::vector<std::pair<double, double>> stretches_;
+};
+
+struct Totals {
+  Union compute, communication;
+  void join() {
+    compute.join();
+    communication.join();
+  }
+  double exposed_s() const { return communication.seconds() - communication.seconds_with(compute); }
+};
+
+void add_segments(SpanComparison& comparison, const Operations& operations,
+                  const std::vector<TraceSpan>& spans) {
+  Totals ours, theirs;
+  for (const auto* op : operations) {
+    const bool moves = moves_data(op->kind);
+    (moves ? ours.communication : ours.compute).add(op->start_s, op->start_s + op->seconds);
+  }
+  std::map<std::int64_t, Totals> streams;
+  std::map<std::int64_t, std::int64_t> counts;
+  for (const TraceSpan& span : spans) {
+    const bool moves = communicates(span);
+    for (Totals* sum : {&theirs, &streams[span.stream]})
+      (moves ? sum->communication : sum->compute).add(span.start_s, span.end_s);
+    ++counts[span.stream];
+  }
+  ours.join();
+  theirs.join();
+  const auto add = [&](const char* what, double predicted_s, double measured_s) {
+    comparison.segments.push_back({what, predicted_s, measured_s, relative_error(predicted_s, measured_s)});
+  };
+  add("total", comparison.predicted_s, comparison.measured_s);
+  add("compute", ours.compute.seconds(), theirs.compute.seconds());
+  add("communication", ours.communication.seconds(), theirs.communication.seconds());
+  add("exposed_communication", ours.exposed_s(), theirs.exposed_s());
+  for (auto& [number, sum] : streams) {
+    sum.join();
+    comparison.streams.push_back(
+        {number, counts[number], sum.compute.seconds(), sum.communication.seconds()});
+  }
+}
+
+// What the two cannot say of each other.
+void add_limits_note(SpanComparison& comparison) {
+  comparison.notes.push_back(
+      "compared: what ran on one GPU, joined by class and order, and the time under way of compute and "
+      "communication; not compared, because such a trace does not say it or ids are absent: waiting for "
+      "peers inside "
+      "a communication, memory, launches and the host, other ranks");
+}
+
 // A trace of several iterations, of which a result has one.
 void add_repeated_note(SpanComparison& comparison) {
   for (const SpanComparison::Class& each : comparison.classes) {
@@ -130,6 +215,8 @@ SpanComparison compare_spans(const ResultFile& result, const SpanFile& trace) {
   comparison.error = relative_error(comparison.predicted_s, comparison.measured_s);
   comparison.compute_alone_error = relative_error(comparison.compute_alone_s, comparison.measured_s);
   match(comparison, operations, trace.spans);
+  add_segments(comparison, operations, trace.spans);
+  add_limits_note(comparison);
   add_repeated_note(comparison);
   return comparison;
 }
@@ -147,6 +234,18 @@ void write_json(std::ostream& out, const SpanComparison& comparison) {
   json.field("error", comparison.error);
   json.field("compute_alone_s", comparison.compute_alone_s);
   json.field("compute_alone_error", comparison.compute_alone_error);
+  json.objects("segments", comparison.segments, [&](const SpanComparison::Segment& each) {
+    json.field("name", each.name);
+    json.field("predicted_s", each.predicted_s);
+    json.field("measured_s", each.measured_s);
+    json.field("error", each.error);
+  });
+  json.objects("streams", comparison.streams, [&](const SpanComparison::Stream& each) {
+    json.field("stream", each.number);
+    json.field("spans", each.spans);
+    json.field("compute_s", each.compute_s);
+    json.field("communication_s", each.communication_s);
+  });
   json.objects("classes", comparison.classes, [&](const SpanComparison::Class& each) {
     json.field("class", name(each.of));
     json.field("ours", each.ours);

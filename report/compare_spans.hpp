@@ -32,6 +32,18 @@ struct SpanComparison {
     std::int64_t count = 0;
     double seconds = 0;
   };
+  // Time in which something of a sort is under way, whatever else is: "compute", "communication" (waiting for
+  // peers included, which a kernel of NCCL does too), "exposed_communication" (of it what is beside no
+  // computation), "total" (first start to last end).
+  struct Segment {
+    std::string name;
+    double predicted_s = 0, measured_s = 0, error = 0;
+  };
+  // What one stream of theirs ran.
+  struct Stream {
+    std::int64_t number = 0, spans = 0;
+    double compute_s = 0, communication_s = 0;
+  };
   Versions versions;
   Scenario scenario;
   CompareSide predicted;
@@ -39,6 +51,8 @@ struct SpanComparison {
   int rank = 0;  // ours, which was compared
   // From the first span to the last end; and of that the null model, attention and element-wise alone.
   double predicted_s = 0, measured_s = 0, error = 0, compute_alone_s = 0, compute_alone_error = 0;
+  std::vector<Segment> segments;
+  std::vector<Stream> streams;
   std::vector<Class> classes;        // those that either side has, in the order of SpanClass
   std::vector<Pair> pairs;           // in the order of the trace
   std::vector<Unmatched> unmatched;  // the longest first

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <stdexcept>
 
 #include "report/peers.hpp"
@@ -192,6 +193,20 @@ Figures derive_figures(const Plan& plan, const Timeline& timeline, std::span<con
     }
   }
   return figures;
+}
+
+std::vector<NotableRank> notable_ranks(const std::vector<RankFigures>& ranks) {
+  std::vector<std::size_t> order(ranks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return std::pair(ranks[a].time_s, ranks[a].exposed_communication_s) >
+           std::pair(ranks[b].time_s, ranks[b].exposed_communication_s);
+  });
+  std::vector<NotableRank> notable;
+  if (!order.empty()) notable.push_back({order.front(), "worst"});
+  if (order.size() > 2) notable.push_back({order[order.size() / 2], "median"});
+  if (order.size() > 1) notable.push_back({order.back(), "best"});
+  return notable;
 }
 
 Fit fit(const Figures& figures, std::int64_t capacity_bytes, std::int64_t fixed_bytes) {

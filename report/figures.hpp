@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "derive/memory.hpp"
@@ -81,6 +82,14 @@ struct Figures {
 // An operation that computes does so on a compute lane: a communication or a host_sync put there is no
 // computation. Throws std::invalid_argument when timeline or memory do not belong to the plan by their sizes.
 Figures derive_figures(const Plan& plan, const Timeline& timeline, std::span<const MemoryPlan> memory);
+
+// Of many ranks those that stand for all: the one that ends last, the median, the one that ends first; of
+// ranks that end together by exposed communication, then by number. Fewer than three where there are fewer.
+struct NotableRank {
+  std::size_t rank = 0;   // index into Figures::ranks
+  std::string_view role;  // "worst", "median", "best"
+};
+std::vector<NotableRank> notable_ranks(const std::vector<RankFigures>&);
 
 // Whether the largest arena plus fixed_bytes (context, communication library) fits a GPU.
 struct Fit {

@@ -38,6 +38,13 @@ void sort_by_start(std::vector<TraceSpan>& spans) {
 constexpr std::string_view step_name = "ProfilerStep";
 constexpr double us = 1e-6;
 
+// Kineto says it in args, and as the thread's number.
+std::int64_t stream_of(const JsonNode& event) {
+  if (event.has("args") && event.at("args").has("stream") && event.at("args").at("stream").is_integer())
+    return event.at("args").at("stream").integer();
+  return event.has("tid") && event.at("tid").is_integer() ? event.at("tid").integer() : 0;
+}
+
 SpanFile read_kineto(const std::string& text, const std::string& file_name) {
   const JsonDocument document(text, file_name);
   const JsonNode root = document.root();
@@ -57,6 +64,7 @@ SpanFile read_kineto(const std::string& text, const std::string& file_name) {
     if (!(seconds >= 0)) event.at("dur").fail("legal: microseconds from 0 on");
     TraceSpan span{event.at("name").text(), start_s, start_s + seconds, SpanClass::other};
     span.of = runs ? class_of_kernel(span.name) : SpanClass::other;
+    span.stream = stream_of(event);
     (step ? steps : file.spans).push_back(std::move(span));
   }
   if (steps.empty()) return file;
@@ -102,6 +110,8 @@ class NsysReader {
     TraceSpan span{name, number_of(cuda.at("startNs"), most_ns) * ns,
                    number_of(cuda.at("endNs"), most_ns) * ns, class_of_kernel(name)};
     if (span.end_s < span.start_s) cuda.at("endNs").fail("lies before startNs");
+    if (cuda.has("streamId"))
+      span.stream = static_cast<std::int64_t>(number_of(cuda.at("streamId"), most_ns));
     const int device =
         cuda.has("deviceId") ? static_cast<int>(number_of(cuda.at("deviceId"), most_devices)) : 0;
     by_device_[device].push_back(std::move(span));
@@ -181,7 +191,13 @@ SpanClass class_of_kernel(std::string_view kernel) {
   if (has_any(text, {"elementwise", "memcpy", "memset", "triton_poi", "triton_per", "triton_red", "catarray",
                      "copy_kernel", "reduce_kernel", "fill_kernel", "index_select", "gather_kernel"}))
     return SpanClass::elementwise;
-  return SpanClass::other;
+  return class_of_operation(kernel);  // a trace of ours
+}
+
+bool communicates(const TraceSpan& span) {
+  const bool class_moves = span.of == SpanClass::send_receive || span.of == SpanClass::all_gather ||
+                           span.of == SpanClass::reduce_scatter || span.of == SpanClass::all_reduce;
+  return class_moves || has_any(lower(span.name), {"nccl"});
 }
 
 SpanClass class_of_operation(std::string_view kind) {

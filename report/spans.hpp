@@ -2,6 +2,7 @@
 // or the lines of JSON that `nsys export --type jsonlines` writes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@ struct TraceSpan {
   std::string name;  // of the kernel, or "Memcpy DtoD"
   double start_s = 0, end_s = 0;
   SpanClass of = SpanClass::other;
+  std::int64_t stream = 0;  // of the GPU; 0 where the file does not say
 };
 
 struct SpanFile {
@@ -37,6 +39,8 @@ struct SpanFile {
 
 // The class of a kernel by its name, which frameworks and libraries choose.
 SpanClass class_of_kernel(std::string_view kernel);
+// Whether a span moves data between GPUs: those classes, and whatever else of NCCL's.
+bool communicates(const TraceSpan&);
 // The class of one of our operations by its kind; `other`: no other program has such a thing.
 SpanClass class_of_operation(std::string_view kind);
 

@@ -22,6 +22,13 @@ struct OperationTime {
   Origin origin = Origin::measured;
 };
 
+// How many multiprocessors of a rank's GPU kernels and communication hold, from time_s on.
+struct MultiprocessorSample {
+  double time_s = 0;
+  std::uint16_t compute = 0, communication = 0;
+  bool operator==(const MultiprocessorSample&) const = default;
+};
+
 struct Timeline {
   bool predicted = false;
   // ranks[r][i]: operation i of Plan::ranks[r]. Memory needs no entry of its own: births and deaths are keyed
@@ -34,6 +41,9 @@ struct Timeline {
   // device for its dtype and head size: "not attend hopper bf16 128: k has rows in 4 runs"; valid for good.
   // Empty: it did not, or nobody says. fall_backs[r] is empty where nothing fell back.
   std::vector<std::vector<std::string_view>> fall_backs;
+  // multiprocessors[r]: in order of time, a sample wherever something changes. Empty: nobody kept them, as a
+  // run never does.
+  std::vector<std::vector<MultiprocessorSample>> multiprocessors;
 };
 
 }  // namespace cplab

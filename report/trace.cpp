@@ -12,7 +12,8 @@
 //   s, f                                         arrows from the start of a send to the end of its receive,
 //   where
 //                                                one file holds both ends
-//   C                                            live bytes by category
+//   C                                            live bytes by category; multiprocessors held by kernels and
+//                                                by communication, where the timeline has them
 #include "report/trace.hpp"
 
 #include <fmt/format.h>
@@ -22,6 +23,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <ostream>
 #include <set>
 #include <string>
@@ -106,18 +108,21 @@ EventName event_name(const Operation& op) {
   return {"kernel", kind};
 }
 
-// The events of one rank. Without `arrows` none are written.
+// The events of one rank. Without `arrows` none are written; with it those to ranks that the file holds too.
 class RankTrace {
  public:
   RankTrace(JsonWriter& json, const Plan& plan, const Timeline& timeline, const Tracks& tracks,
-            Arrows* arrows, std::size_t rank)
+            Arrows* arrows, const std::vector<bool>& held, std::size_t rank)
       : json_(json),
         plan_(plan),
         rank_(plan.ranks[rank]),
         times_(timeline.ranks[rank]),
         predicted_(timeline.predicted),
         tracks_(tracks),
-        arrows_(arrows) {}
+        arrows_(arrows),
+        held_(held) {
+    if (!timeline.multiprocessors.empty()) multiprocessors_ = timeline.multiprocessors[rank];
+  }
 
   void write(const MemoryPlan& memory) {
     write_names();
@@ -132,6 +137,7 @@ class RankTrace {
       write_operation(i, track, start, end);
     }
     write_counters(memory);
+    write_multiprocessors();
   }
 
  private:
@@ -227,9 +233,11 @@ class RankTrace {
     if (!arrows_) return;
     for (const Part& part : rank_.parts_of(op)) {
       if (part.peer == rank_.rank || part.send != send) continue;
+      const std::int64_t number = arrows_->next(rank_, op, part);
+      if (!held_[static_cast<std::size_t>(part.peer)]) continue;
       begin_event(send ? "s" : "f", "message", time_ns, track);
       json_.field("cat", "message");
-      json_.field("id", arrows_->next(rank_, op, part));
+      json_.field("id", number);
       if (!send) json_.field("bp", "e");
       json_.end_object();
     }
@@ -253,6 +261,21 @@ class RankTrace {
     }
   }
 
+  void write_multiprocessors() {
+    for (std::size_t i = 0; i < multiprocessors_.size(); ++i) {
+      const MultiprocessorSample& sample = multiprocessors_[i];
+      const std::int64_t time_ns = nanoseconds(sample.time_s);
+      if (i + 1 < multiprocessors_.size() && nanoseconds(multiprocessors_[i + 1].time_s) == time_ns) continue;
+      begin_event("C", "multiprocessors", time_ns, 0);
+      json_.key("args");
+      json_.begin_object();
+      json_.field("kernels", int{sample.compute});
+      json_.field("communication", int{sample.communication});
+      json_.end_object();
+      json_.end_object();
+    }
+  }
+
   JsonWriter& json_;
   const Plan& plan_;
   const RankPlan& rank_;
@@ -260,6 +283,8 @@ class RankTrace {
   bool predicted_;
   const Tracks& tracks_;
   Arrows* arrows_;
+  const std::vector<bool>& held_;  // by rank
+  std::span<const MultiprocessorSample> multiprocessors_;
 };
 
 void expect_same_sizes(const Plan& plan, const Timeline& timeline, std::span<const MemoryPlan> memory) {
@@ -304,31 +329,68 @@ void write_traces(const std::string& directory, const Plan& plan, const Timeline
   expect_same_sizes(plan, timeline, memory);
   make_output_folder(directory);
   const Tracks tracks(plan);
+  const std::vector<bool> held;
   OutputSet files(
       false);  // not durable: with thousands of ranks, waiting for the disk each time takes too long
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const std::string name = fmt::format("rank{}_trace.json", plan.ranks[r].rank);
     write_file(files.open((std::filesystem::path(directory) / name).string()), name, plan.ranks[r].rank,
                plan.ranks.size(), [&](JsonWriter& json) {
-                 RankTrace(json, plan, timeline, tracks, nullptr, r).write(memory[r]);
+                 RankTrace(json, plan, timeline, tracks, nullptr, held, r).write(memory[r]);
                });
   }
   files.commit();
 }
 
 void write_trace(const std::string& file, const Plan& plan, const Timeline& timeline,
-                 std::span<const MemoryPlan> memory) {
+                 std::span<const MemoryPlan> memory, std::span<const std::size_t> ranks) {
   expect_same_sizes(plan, timeline, memory);
+  std::vector<std::size_t> chosen(ranks.begin(), ranks.end());
+  if (chosen.empty()) {
+    chosen.resize(plan.ranks.size());
+    std::iota(chosen.begin(), chosen.end(), 0);
+  }
+  std::vector<bool> held(plan.ranks.size());
+  for (const std::size_t rank : chosen) held[rank] = true;
   const Tracks tracks(plan);
   Arrows arrows(plan);
   OutputSet files;
   write_file(files.open(file), std::filesystem::path(file).filename().string(), -1, plan.ranks.size(),
              [&](JsonWriter& json) {
-               for (std::size_t r = 0; r < plan.ranks.size(); ++r)
-                 RankTrace(json, plan, timeline, tracks, &arrows, r).write(memory[r]);
+               for (const std::size_t rank : chosen)
+                 RankTrace(json, plan, timeline, tracks, &arrows, held, rank).write(memory[rank]);
              });
   files.commit();
 }
+
+std::vector<NotableRank> ranks_of_trace(const Plan& plan, const Figures& figures) {
+  if (operation_count(plan) > most_operations_of_a_trace) return notable_ranks(figures.ranks);
+  std::vector<NotableRank> all;
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) all.push_back({rank, ""});
+  return all;
+}
+
+namespace {
+
+std::string write_merged(const std::string& file, const TimelineResult& result) {
+  const std::size_t ranks = result.plan.ranks.size();
+  const std::vector<NotableRank> chosen = ranks_of_trace(result.plan, result.figures);
+  std::vector<std::size_t> numbers;
+  std::string words;
+  for (const NotableRank& each : chosen) {
+    numbers.push_back(each.rank);
+    words += fmt::format("{}{} {}", words.empty() ? "" : ", ", each.role, each.rank);
+  }
+  std::ranges::sort(numbers);
+  write_trace(file, result.plan, result.timeline, result.memory, numbers);
+  if (chosen.size() == ranks) return fmt::format("a trace of {} ranks in {}", ranks, file);
+  return fmt::format(
+      "a trace of {} of {} ranks in {}: {}; left out are the other {}, since {} operations are more than a "
+      "viewer takes in one file; --trace DIR writes a file for each rank",
+      chosen.size(), ranks, file, words, ranks - chosen.size(), format_count(operation_count(result.plan)));
+}
+
+}  // namespace
 
 TimelineOutput trace_output() {
   return {.option = "trace",
@@ -336,15 +398,11 @@ TimelineOutput trace_output() {
           .help = "a Chrome trace of all ranks, or a folder with one a rank; of commands with a timeline",
           .place = TimelineOutput::Place::file_or_folder,
           .write = [](const std::string& place, const TimelineResult& result) {
-            const std::size_t ranks = result.plan.ranks.size();
-            if (is_trace_file(place)) {
-              write_trace(place, result.plan, result.timeline, result.memory);
-              return fmt::format("a trace of {} ranks in {}", ranks, place);
-            }
+            if (is_trace_file(place)) return write_merged(place, result);
             write_traces(place, result.plan, result.timeline, result.memory);
             return fmt::format(
-                "{} traces in {}; --trace FILE.json is one of all, with the arrows between them", ranks,
-                place);
+                "{} traces in {}; --trace FILE.json is one of all, with the arrows between them",
+                result.plan.ranks.size(), place);
           }};
 }
 

@@ -3,6 +3,7 @@
 // reader.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <span>
 #include <string>
@@ -10,13 +11,20 @@
 
 #include "derive/memory.hpp"
 #include "plan/plan.hpp"
+#include "report/figures.hpp"
 #include "report/timeline.hpp"
 
 namespace cplab {
 
-// Writes one file of all ranks, with an arrow for every message. Throws as write_traces does.
+// Writes one file of these ranks, in their order, with an arrow for every message between them; of all ranks
+// where none are named. Throws as write_traces does.
 void write_trace(const std::string& file, const Plan& plan, const Timeline& timeline,
-                 std::span<const MemoryPlan> memory);
+                 std::span<const MemoryPlan> memory, std::span<const std::size_t> ranks = {});
+
+// The ranks that one file holds: all of them, while they have at most most_operations_of_a_trace operations
+// together, else the notable ones.
+inline constexpr std::int64_t most_operations_of_a_trace = 200'000;
+std::vector<NotableRank> ranks_of_trace(const Plan& plan, const Figures& figures);
 
 // Writes directory/rank{r}_trace.json for every rank, and creates the directory. memory[r] is
 // plan_memory(plan.ranks[r]). Arrows between ranks would need both ends in one file and are left out. One

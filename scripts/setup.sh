@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and only those; says nothing when all is there.
-#   scripts/setup.sh [build] [test] [python] [figures] [site] [fuzz] [lint]        (build when no group is named)
+#   scripts/setup.sh [build] [test] [python] [figures] [site] [browser] [fuzz] [lint]   (build when no group is named)
 # Exit 0: everything is there, or there is no apt-get to fetch it with (CMake then names what it misses).
 # Exit 3: a package is missing and could not be installed.
 set -euo pipefail
@@ -83,12 +83,14 @@ for group in "$@"; do
     figures) need_matplotlib ;;
     site) need_command mkdocs mkdocs ;;
     fuzz) need_libfuzzer ;;
+    browser) need_command chromium chromium ;;
     lint)
       command -v clang-format-14 >/dev/null 2>&1 || missing+=(clang-format-14)
       need_command shellcheck shellcheck
       ;;
     *)
-      echo "scripts/setup.sh: no group '$group'; the groups are build, test, python, figures, site, fuzz and lint" >&2
+      echo "scripts/setup.sh: no group '$group'; the groups are build, test, python, figures, site, browser, fuzz" \
+        "and lint" >&2
       exit 2
       ;;
   esac

@@ -28,7 +28,8 @@ void UseSeconds::add(OpKind kind, double s) {
     (is_communication(kind) ? communication : other_kernels) += s;
 }
 
-CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin host_origin) {
+CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin host_origin,
+                           std::vector<ChainStep>& steps) {
   CriticalPath result;
   ChainSum sum;
   std::size_t rank = 0, index = 0;
@@ -42,6 +43,11 @@ CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin 
     }
   }
   if (t < 0) return result;
+  // What lasts from `begin_s` to where the walk stands.
+  const auto step = [&](double begin_s, bool host) {
+    if (t > begin_s)
+      steps.push_back({begin_s, t, static_cast<std::int32_t>(rank), static_cast<std::uint32_t>(index), host});
+  };
   const auto by_host = [&](double seconds) {
     result.by_origin.add(host_origin, seconds);
     result.by_use.host += seconds;
@@ -61,6 +67,7 @@ CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin 
     if (cause->begin_us >= 0) {
       const double begin_s = std::min(t, cause->begin_us * 1e-6);
       by_operation(t - begin_s, true);
+      step(begin_s, false);
       t = begin_s;
       if (cause->peer_rank >= 0) {
         rank = static_cast<std::size_t>(cause->peer_rank);
@@ -71,17 +78,22 @@ CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin 
     }
     const double start_s = std::min(t, time->start_s);
     by_operation(t - start_s, false);
+    step(start_s, false);
     t = start_s;
     const bool issued = cause->start == Cause::host;
     const std::uint32_t before = issued ? cause->issue : cause->start;
-    if (!issued && cause->start_rank >= 0) rank = static_cast<std::size_t>(cause->start_rank);
+    const bool other_rank = !issued && cause->start_rank >= 0;
     if (before == no_operation) {
       by_host(t);
+      step(0, true);
       result.parts = sum.parts();
       return result;
     }
+    const std::size_t from = other_rank ? static_cast<std::size_t>(cause->start_rank) : rank;
+    const double end_s = std::min(t, recording.times[from][before].end_s);
+    step(end_s, true);
+    rank = from;
     index = before;
-    const double end_s = std::min(t, recording.times[rank][index].end_s);
     by_host(t - end_s);
     t = end_s;
   }

@@ -56,6 +56,8 @@ struct CriticalPath {
   UseSeconds by_use;
   ChainParts parts;  // by rank, link or NIC, and kind
 };
-CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin host_origin);
+// Appends the chain's stretches to `steps`, the last first.
+CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin host_origin,
+                           std::vector<ChainStep>& steps);
 
 }  // namespace cplab

@@ -85,6 +85,11 @@ FlowEngine::Token Engine::token(TokenKind kind, std::uint64_t high, std::uint64_
   return static_cast<std::uint64_t>(kind) << 56 | high << 32 | low;  // high: rank, < 2^24; low: < 2^32
 }
 
+void Engine::keep_multiprocessors(std::vector<std::vector<MultiprocessorSample>>& samples) {
+  samples.resize(gpus_.size());
+  for (std::size_t r = 0; r < gpus_.size(); ++r) gpus_[r].keep_samples(&samples[r]);
+}
+
 void Engine::run() {
   flows_->timer(0, token(TokenKind::begin, 0, 0));
   flows_->run();

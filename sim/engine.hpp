@@ -31,6 +31,8 @@ class Engine {
 
   // run() calls it every now and then with the number of operations that are done.
   void on_progress(std::function<void(std::int64_t done)> tell) { tell_ = std::move(tell); }
+  // Changes of every rank's multiprocessors, from the start; outlives the engine.
+  void keep_multiprocessors(std::vector<std::vector<MultiprocessorSample>>& samples);
   void run();
 
  private:

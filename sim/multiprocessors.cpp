@@ -222,6 +222,16 @@ void Multiprocessors::assign(double now_us, std::uint32_t cause, std::vector<Eve
   }
   update_rates(now_us);
   schedule(now_us);
+  if (samples_) keep_sample(now_us);
+}
+
+void Multiprocessors::keep_sample(double now_us) {
+  const MultiprocessorSample now{now_us * 1e-6, static_cast<std::uint16_t>(held_by_compute()),
+                                 static_cast<std::uint16_t>(communication_sms_)};
+  if (!samples_->empty() && samples_->back().time_s == now.time_s) samples_->pop_back();
+  const bool same = !samples_->empty() && samples_->back().compute == now.compute &&
+                    samples_->back().communication == now.communication;
+  if (!same) samples_->push_back(now);
 }
 
 void Multiprocessors::update_rates(double now_us) {

@@ -83,6 +83,8 @@ class Multiprocessors {
                              double pressure, std::vector<Event>& events);
   void wake(double now_us, std::vector<Event>& events);
   double next_us() const { return next_us_; }
+  // From now on every change is appended to `samples`, which outlives this; null: no longer.
+  void keep_samples(std::vector<MultiprocessorSample>* samples) { samples_ = samples; }
   // By how much communication that takes `alone_us` and `sms` multiprocessors is longer beside the kernels
   // that run now: by the largest of their classes' factors, but not for longer than that kernel still runs.
   // Kernels that share their multiprocessors and leave half as many free as it takes do not hold it up (seen
@@ -134,12 +136,14 @@ class Multiprocessors {
   void assign(double now_us, std::uint32_t cause, std::vector<Event>& events);
   void update_rates(double now_us);
   void schedule(double now_us);
+  void keep_sample(double now_us);
 
   // Work is a difference of doubles of similar size: two boundaries this close, relative to a wave, are one.
   static constexpr double tolerance = 1e-9;
 
   int sms_, reserved_, cluster_;
   const Slowdowns* slowdowns_;
+  std::vector<MultiprocessorSample>* samples_ = nullptr;
   int communication_sms_ = 0, awaited_sms_ = 0;
   int together_ = 0;  // free ones that a communication held last: its like fits there again
   struct Residents {

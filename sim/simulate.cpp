@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -57,8 +58,14 @@ struct Sums {
   std::int64_t host_syncs = 0;
 };
 
+// What has no fixed size.
+struct Lists {
+  std::vector<ChainStep> steps;  // the last first
+  std::vector<std::vector<MultiprocessorSample>> multiprocessors;
+};
+
 Sums run_engine(const Job& job, const std::vector<std::span<OperationTime>>& times,
-                const std::function<void(std::int64_t)>& tell) {
+                const std::function<void(std::int64_t)>& tell, Lists& lists) {
   Recording recording{times, {}};
   std::size_t operations = 0;
   for (const auto& rank : times) operations += rank.size();
@@ -70,10 +77,11 @@ Sums run_engine(const Job& job, const std::vector<std::span<OperationTime>>& tim
   {
     Engine engine(job.plan, job.hardware, job.options, job.kernel_cost, recording);
     engine.on_progress(tell);
+    if (job.options.keep_multiprocessors) engine.keep_multiprocessors(lists.multiprocessors);
     engine.run();
   }
   Sums sums;
-  sums.critical = critical_path(job.plan, recording, job.hardware.host.provenance.origin);
+  sums.critical = critical_path(job.plan, recording, job.hardware.host.provenance.origin, lists.steps);
   for (std::size_t r = 0; r < job.plan.ranks.size(); ++r) {
     for (std::size_t i = 0; i < times[r].size(); ++i) {
       const OperationTime& time = times[r][i];
@@ -95,6 +103,8 @@ struct Report {
   Outcome outcome;
   Sums sums;
   std::atomic<std::int64_t> done;  // operations, while it runs
+  std::size_t step_count;
+  std::array<ChainStep, most_steps_beside> steps;
   char table[64], key[192], message[4096];
 
   void set(Outcome what, const std::string& text) {
@@ -129,8 +139,13 @@ class SharedMemory {
 
 void run_in_child(const Job& job, Report& report, const std::vector<std::span<OperationTime>>& times) {
   try {
-    report.sums = run_engine(job, times,
-                             [&](std::int64_t done) { report.done.store(done, std::memory_order_relaxed); });
+    Lists lists;
+    report.sums = run_engine(
+        job, times, [&](std::int64_t done) { report.done.store(done, std::memory_order_relaxed); }, lists);
+    if (lists.steps.size() <= report.steps.size()) {
+      std::copy(lists.steps.begin(), lists.steps.end(), report.steps.begin());
+      report.step_count = lists.steps.size();
+    }
     report.outcome = Outcome::done;
   } catch (const HardwareError& error) {
     Report::put(report.table, sizeof report.table, error.table);
@@ -185,7 +200,7 @@ void raise(const Report& report) {
   }
 }
 
-Sums run_beside(const Job& job, std::size_t operations, Timeline& timeline) {
+Sums run_beside(const Job& job, std::size_t operations, Timeline& timeline, Lists& lists) {
   const SharedMemory memory(sizeof(Report) + alignof(OperationTime) + operations * sizeof(OperationTime));
   Report* report = new (memory.data()) Report{};
   constexpr std::size_t align = alignof(OperationTime);
@@ -215,12 +230,13 @@ Sums run_beside(const Job& job, std::size_t operations, Timeline& timeline) {
   wait_for(child, tell);
   raise(*report);
   for (const auto& rank : times) timeline.ranks.emplace_back(rank.begin(), rank.end());
+  lists.steps.assign(report->steps.begin(), report->steps.begin() + report->step_count);
   return report->sums;
 }
 
 // ------------------------------------------------------------------------------------------------------
 
-Sums run_here(const Job& job, std::size_t operations, Timeline& timeline) {
+Sums run_here(const Job& job, std::size_t operations, Timeline& timeline, Lists& lists) {
   std::vector<std::span<OperationTime>> times;
   timeline.ranks.reserve(job.plan.ranks.size());
   for (const RankPlan& rank : job.plan.ranks)
@@ -228,7 +244,7 @@ Sums run_here(const Job& job, std::size_t operations, Timeline& timeline) {
   std::function<void(std::int64_t)> tell;
   if (job.options.progress)
     tell = [&](std::int64_t done) { job.options.progress(done, static_cast<std::int64_t>(operations)); };
-  return run_engine(job, times, tell);
+  return run_engine(job, times, tell, lists);
 }
 
 // The times and their band.
@@ -273,7 +289,10 @@ Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOp
     return result;
   }
   const bool beside = options.engine == FlowEngineChoice::simgrid;
-  const Sums sums = (beside ? run_beside : run_here)(job, operations, result.timeline);
+  Lists lists;
+  const Sums sums = (beside ? run_beside : run_here)(job, operations, result.timeline, lists);
+  result.critical_steps.assign(lists.steps.rbegin(), lists.steps.rend());
+  result.timeline.multiprocessors = std::move(lists.multiprocessors);
   if (options.progress)
     options.progress(static_cast<std::int64_t>(operations), static_cast<std::int64_t>(operations));
   conclude(job, sums, result);

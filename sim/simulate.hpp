@@ -7,6 +7,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "report/chain.hpp"
 #include "sim/disturbance.hpp"
@@ -40,6 +41,7 @@ struct SimulateOptions {
   std::vector<SlowRank> slow = {};
   double jitter = 0;
   std::uint64_t seed = 1;
+  bool keep_multiprocessors = false;  // in Timeline::multiprocessors; not with SimGrid
   // Called every now and then, and at the end, with the operations done and all of them.
   std::function<void(std::int64_t done, std::int64_t all)> progress = {};
 };
@@ -62,6 +64,8 @@ Band band(Origin);
 constexpr double few_us_s = 5e-6, of_other_kernels = 0.05;
 Band held_out_band(const KindAccuracy&, double assumed_share, double time_s, bool other_kernels);
 
+inline constexpr std::size_t most_steps_beside = 1 << 15;
+
 struct Simulation {
   Timeline timeline;
   double time_s = 0;  // the end of the last operation
@@ -74,6 +78,9 @@ struct Simulation {
   // no waiting for peers is in it.
   UseSeconds critical_use;
   ChainParts critical_parts;  // by rank, link or NIC, and kind
+  // The same in order of time, from 0 to time_s. With SimGrid empty where the chain is longer than
+  // most_steps_beside, which is what its process has room for.
+  std::vector<ChainStep> critical_steps;
   // held_out_band where the file has accuracies, else the critical chain with each part scaled by its band:
   // low_s <= time_s <= high_s. For a makespan under
   // independent errors this is the first-order answer: it does not see other chains becoming critical.

@@ -44,6 +44,8 @@ Answer answer_to(const Question&, const AnswerOptions&, Progress&);
 
 void write_answer(std::ostream&, const Question&, const Answer&, TextStyle);
 void write_answer_json(std::ostream&, const Question&, const Answer&, const Versions&);
+// The page of --html.
+void write_answer_page(std::ostream&, const Question&, const Answer&, const Versions&);
 void write_answer_csv(std::ostream&, const Question&, const Answer&);
 
 }  // namespace cplab

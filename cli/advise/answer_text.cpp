@@ -6,88 +6,12 @@
 #include <ostream>
 
 #include "cli/advise/answer.hpp"
+#include "cli/advise/answer_sentences.hpp"
 #include "report/folding.hpp"
 
 namespace cplab {
 
 namespace {
-
-std::string tokens_text(std::int64_t tokens) {
-  if (tokens >= 1024 && tokens % 1024 == 0 && tokens < (std::int64_t{1} << 20))
-    return std::to_string(tokens / 1024) + "K";
-  if (tokens > 0 && tokens % (std::int64_t{1} << 20) == 0) return std::to_string(tokens >> 20) + "M";
-  return std::to_string(tokens);
-}
-
-// Where one attention layer is the whole question, "a step" is one call of it.
-const char* unit_of_work(const Question& question) {
-  if (question.attention_alone) return "an attention call";
-  switch (question.training.mode) {
-    case Mode::training: return "a step";
-    case Mode::prefill: return "a prefill";
-    case Mode::decode: return "a token of each row";
-  }
-  return "a step";
-}
-
-std::string run_text(const Question& question, const Answer& answer) {
-  const Candidate& best = answer.search.candidates.front();
-  const StepEstimate& step = best.step;
-  const std::string algorithm = algorithm_text(question.model, best.layout);
-  const TimeUnit unit = time_unit(step.time_s);
-  const auto in_unit = [&](double seconds) { return format_time(seconds, unit) + " " + unit.name; };
-  return fmt::format(
-      "Run {}{}: {} {} (between {} and {}), {:.0f} tokens/s a GPU, {} of {} GiB.", describe(best.layout),
-      algorithm == "none" ? std::string(", without context parallelism") : " with " + algorithm,
-      in_unit(step.time_s), unit_of_work(question), in_unit(step.low_s), in_unit(step.high_s),
-      step.tokens_s_gpu, format_gib(step.memory.total_bytes, 1), format_gib(step.capacity_bytes, 1));
-}
-
-std::string why_text(const Answer& answer) {
-  std::string text = "Its time is ";
-  std::size_t named = 0;
-  for (const Binding& binding : answer.bindings) {
-    if (named == 4 || (named > 0 && binding.share < 0.02)) break;
-    text += fmt::format("{}{} {} %", named++ == 0 ? "" : ", ", binding.resource,
-                        format_percent(binding.share, 0));
-  }
-  const std::vector<Candidate>& all = answer.search.candidates;
-  const auto equal =
-      std::count_if(all.begin() + 1, all.end(), [](const Candidate& c) { return c.equal_to_best; });
-  if (equal > 0)
-    text += fmt::format("; of {} equally fast layouts within {} % it needs least memory", equal + 1,
-                        format_percent(near_best, 0));
-  return text + ".";
-}
-
-std::string matter_text(const Question& question, const Answer& answer) {
-  std::string text;
-  if (const auto spread = spread_of_algorithms(answer.search.candidates)) {
-    text = *spread < near_best
-               ? fmt::format("The algorithm does not matter here: all of them are within {} %.",
-                             format_percent(*spread))
-               : fmt::format("The algorithm matters: at these degrees the slowest one takes {} % longer.",
-                             format_percent(*spread));
-  } else if (answer.search.candidates.front().layout.cp == 1) {
-    text = "Context parallelism is not needed here.";
-  }
-  if (answer.regret) {
-    const Candidate& other = answer.search.candidates[answer.regret->against];
-    text += fmt::format(
-        " If the estimates are as wrong as their bands say, at most {} % are lost, to {} with {}.",
-        format_percent(answer.regret->share), describe(other.layout),
-        algorithm_text(question.model, other.layout));
-  }
-  return text;
-}
-
-std::string nothing_fits_text(const Answer& answer) {
-  const StepEstimate& step = answer.search.candidates.front().step;
-  if (!step.host_fits) return "Nothing fits: the host's memory is too small for what is moved there.";
-  return fmt::format("Nothing fits: the nearest layout, {}, needs {} GiB of {}.",
-                     describe(answer.search.candidates.front().layout),
-                     format_gib(step.memory.total_bytes, 1), format_gib(step.capacity_bytes, 1));
-}
 
 std::string band_text(const StepEstimate& step) {
   return format_percent((step.high_s - step.low_s) / 2 / step.time_s, 0);
@@ -198,42 +122,12 @@ void write_levers(std::ostream& out, const std::vector<MemoryLever>& levers, Tex
   table.write(out, style);
 }
 
-std::string fit_text(const Question& question, const FitAnswer& fit) {
-  std::string text = fit.gpus > 0 ? fmt::format("Fewest GPUs for rows of {} tokens: {} ({}).",
-                                                tokens_text(row_tokens(question.training)), fit.gpus,
-                                                describe(*fit.on_fewest))
-                                  : fmt::format("Rows of {} tokens fit on no count of GPUs that was tried.",
-                                                tokens_text(row_tokens(question.training)));
-  text += fit.tokens > 0 ? fmt::format(" Longest row on {} GPUs: {} tokens ({}).", question.training.gpus,
-                                       tokens_text(fit.tokens), describe(*fit.of_longest))
-                         : fmt::format(" On {} GPUs not even 1K tokens fit.", question.training.gpus);
-  return text;
-}
-
 void write_head(std::ostream& out, const Question& question, const Answer& answer, std::size_t width) {
-  const Training& t = question.training;
-  const StepEstimate& step = answer.search.candidates.front().step;
-  write_folded(out,
-               fmt::format("{} on {} x {} ({}), rows of {} tokens, {} tokens {}", question.model.name, t.gpus,
-                           question.hardware.gpu.name, question.hardware.name, tokens_text(row_tokens(t)),
-                           tokens_text(static_cast<std::int64_t>(step.tokens)), unit_of_work(question)),
-               width, "  ");
-  write_folded(out,
-               fmt::format("{} layouts are legal; {} were simulated, {} cannot win by their bound",
-                           answer.search.considered, answer.search.considered - answer.search.pruned,
-                           answer.search.pruned),
-               width, "  ");
+  write_folded(out, question_text(question, answer), width, "  ");
+  write_folded(out, searched_text(answer), width, "  ");
   out << '\n';
-  if (step.fits_everywhere()) {
-    write_folded(out, run_text(question, answer), width);
-    write_folded(out, why_text(answer), width);
-    if (const std::string text = matter_text(question, answer); !text.empty()) write_folded(out, text, width);
-  } else {
-    write_folded(out, nothing_fits_text(answer), width);
-  }
-  for (const std::string& formula : step.formulas)
-    write_folded(out, "Not in the vocabulary of plans, priced by a formula (assumed): " + formula + ".",
-                 width, "  ");
+  for (const std::string& sentence : answer_sentences(question, answer)) write_folded(out, sentence, width);
+  for (const std::string& sentence : formula_sentences(answer)) write_folded(out, sentence, width, "  ");
 }
 
 }  // namespace
@@ -283,20 +177,8 @@ void write_answer(std::ostream& out, const Question& question, const Answer& ans
     write_folded(out, fit_text(question, *answer.fit), style.width);
     if (answer.levers.empty()) write_levers(out, answer.fit->levers, style);
   }
-  if (question.price_per_gpu_hour > 0)
-    write_folded(out,
-                 fmt::format("\nAt {} a GPU hour: {:.4f} for a million tokens.", question.price_per_gpu_hour,
-                             question.price_per_gpu_hour / 3600 * 1e6 / best.tokens_s_gpu),
-                 style.width);
-  if (!question.attention_alone)
-    write_folded(
-        out,
-        fmt::format("Share of peak: {} % (FLOPs of products and seen pairs, each once, a second, over {} "
-                    "GPUs at {:.0f} TFLOP/s)",
-                    format_percent(best.share_of_peak), answer.search.candidates.front().layout.gpus(),
-                    best.model_flops / best.time_s / best.share_of_peak /
-                        static_cast<double>(answer.search.candidates.front().layout.gpus()) / 1e12),
-        style.width);
+  if (question.price_per_gpu_hour > 0) write_folded(out, "\n" + price_text(question, answer), style.width);
+  if (!question.attention_alone) write_folded(out, peak_text(answer), style.width);
   if (!answer.emitted.empty()) out << '\n';
   for (const std::string& line : answer.emitted) out << line << '\n';
 }

@@ -8,6 +8,7 @@
 #include "cli/advise/question.hpp"
 #include "cli/commands/command.hpp"
 #include "cli/files/toml_table.hpp"
+#include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "decide/emit/emit.hpp"
 
@@ -69,6 +70,9 @@ int command_advise(const Arguments& arguments, Console& console) {
   write_answer(console.text(), question, answer, console.style());
   console.write_json_to_option(
       [&](std::ostream& out) { write_answer_json(out, question, answer, versions_of_build()); });
+  write_page_output(arguments, console, [&](std::ostream& out) {
+    write_answer_page(out, question, answer, versions_of_build());
+  });
   console.write_csv_to_option([&](std::ostream& out) { write_answer_csv(out, question, answer); });
   const StepEstimate& best = answer.search.candidates.front().step;
   const bool fits = best.fits && best.host_fits;

@@ -321,7 +321,7 @@ void write_algorithms_json(std::ostream& out, const AlgorithmTable& all) {
 }  // namespace
 
 int simulate_algorithms(const Arguments& arguments, Console& console) {
-  for (const char* option : {"plan", "rerun", "anyway", "inject", "operations", "strict"})
+  for (const char* option : {"plan", "rerun", "anyway", "inject", "operations", "strict", "html"})
     if (arguments.has(option))
       throw InputError("--" + std::string(option) + ": of one algorithm; --algorithms compares several");
   ScenarioFile file = scenario_of(arguments, "simulate", {.hardware = true, .simulate = true});

@@ -13,11 +13,13 @@
 #include "cli/injection.hpp"
 #include "cli/kernel_notes.hpp"
 #include "cli/memory_need.hpp"
+#include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
 #include "derive/arena.hpp"
 #include "derive/pieces.hpp"
+#include "report/html/pages.hpp"
 #include "report/json.hpp"
 
 namespace cplab {
@@ -130,6 +132,8 @@ int command_check(const Arguments& arguments, Console& console) {
   }
   constexpr std::size_t most_rows_for_people = 64;
   if (table.rows() <= most_rows_for_people) table.write(out, console.style());
+  write_page_output(arguments, console,
+                    [&](std::ostream& stream) { write_page(stream, page_title(plan.scenario), report); });
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option([&](std::ostream& stream) { table.write_csv(stream); });
   return result.ok() ? exit_fine : exit_wrong;

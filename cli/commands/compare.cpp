@@ -11,11 +11,13 @@
 #include "cli/files/text_file.hpp"
 #include "cli/files/toml_table.hpp"
 #include "cli/memory_need.hpp"
+#include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
 #include "report/compare.hpp"
 #include "report/compare_spans.hpp"
+#include "report/html/pages.hpp"
 #include "report/json.hpp"
 
 namespace cplab {
@@ -205,7 +207,25 @@ void write_text(std::ostream& out, const SpanComparison& comparison, const TextS
                      comparison.rank, time_text(comparison.predicted_s), time_text(comparison.measured_s),
                      format_signed_percent(comparison.error), time_text(comparison.compute_alone_s),
                      format_signed_percent(comparison.compute_alone_error));
-  for (const std::string& note : comparison.notes) out << "note: " << note << '\n';
+  for (const std::string& note : comparison.notes) write_folded(out, "note: " + note, style.width, "  ");
+  out << '\n';
+  TextTable segments({{"time under way", "", Align::left},
+                      {"predicted", unit.name},
+                      {"measured", unit.name},
+                      {"error", "%"}});
+  for (const SpanComparison::Segment& each : comparison.segments)
+    segments.add_row({each.name, format_time(each.predicted_s, unit), format_time(each.measured_s, unit),
+                      format_signed_percent(each.error)});
+  segments.write(out, style);
+  if (comparison.streams.size() > 1) {
+    out << '\n';
+    TextTable streams(
+        {{"their stream", ""}, {"spans", ""}, {"compute", unit.name}, {"communication", unit.name}});
+    for (const SpanComparison::Stream& each : comparison.streams)
+      streams.add_row({std::to_string(each.number), format_count(each.spans),
+                       format_time(each.compute_s, unit), format_time(each.communication_s, unit)});
+    streams.write(out, style);
+  }
   out << "\nspans of a class, the n-th of ours with the n-th of theirs\n\n";
   table_of_classes(comparison, false).write(out, style);
   if (comparison.unmatched.empty()) return;
@@ -226,10 +246,14 @@ void write_text(std::ostream& out, const SpanComparison& comparison, const TextS
     out << fmt::format("and {} names more (--json has all)\n", comparison.unmatched.size() - most_listed);
 }
 
-int beside_trace(const ResultFile& predicted, const SpanFile& trace, Console& console) {
+int beside_trace(const ResultFile& predicted, const SpanFile& trace, const Arguments& arguments,
+                 Console& console) {
   SpanComparison comparison = compare_spans(predicted, trace);
   comparison.versions = versions_of_build();
   write_text(console.text(), comparison, console.style());
+  write_page_output(arguments, console, [&](std::ostream& stream) {
+    write_page(stream, page_title(comparison.scenario), comparison, predicted, trace);
+  });
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, comparison); });
   console.write_csv_to_option(
       [&](std::ostream& stream) { table_of_classes(comparison, true).write_csv(stream); });
@@ -258,13 +282,16 @@ int command_compare(const Arguments& arguments, Console& console) {
   if (is_span_file(text)) {
     const SpanFile trace = read_spans(text, second);
     progress.end();
-    return beside_trace(predicted, trace, console);
+    return beside_trace(predicted, trace, arguments, console);
   }
   const ResultFile measured = read_result_json(text, second);
   progress.end();
   CompareReport report = compare_results(predicted, measured);
   report.versions = versions_of_build();
   write_text(console.text(), report, console.style());
+  write_page_output(arguments, console, [&](std::ostream& stream) {
+    write_page(stream, page_title(report.scenario), report, predicted, measured);
+  });
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option([&](std::ostream& stream) { table_for_files(report).write_csv(stream); });
   return exit_fine;

@@ -18,6 +18,7 @@
 #include "cli/session.hpp"
 #include "cli/verify/selection.hpp"
 #include "cli/verify/verify.hpp"
+#include "report/html/pages.hpp"
 #include "report/json.hpp"
 
 namespace cplab {
@@ -161,6 +162,11 @@ int report_run(const Arguments& arguments, Console& console) {
   line(fit_text(fitted));
   write_variants(out, report.variants, console.style());
   write_figures(out, report.figures, fitted, console.style(), arguments.has("ranks"));
+  write_page_output(arguments, console, [&](std::ostream& stream) {
+    PageTitle title = page_title(file.scenario);
+    title.lead += ", on " + measured.where;
+    write_page(stream, title, report, {plan, result.timeline, memory, report.figures});
+  });
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option([&](std::ostream& stream) {
     rank_table_for_files(report.figures, {result.time_s, std::nullopt, fitted}).write_csv(stream);

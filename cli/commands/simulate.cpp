@@ -18,6 +18,7 @@
 #include "cli/prediction.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
+#include "report/html/pages.hpp"
 #include "report/json.hpp"
 #include "report/printable.hpp"
 
@@ -38,6 +39,7 @@ int simulate_file(const Arguments& arguments, ScenarioFile file, Console& consol
   require_machine(file);
   file.choice = choice_of_simulation(arguments, machine_of(file), file.notes);
   const Fault* fault = fault_of(arguments);
+  file.simulate.keep_multiprocessors = arguments.has("trace");
   Progress progress(console, "building the plan");
   Plan plan = plan_of(file, PlanUse::simulate);
   if (fault) inject(*fault, file, plan);
@@ -81,6 +83,12 @@ int simulate_file(const Arguments& arguments, ScenarioFile file, Console& consol
   report.chain_s = prediction.chain_s;
   report.variants = variants;
   if (arguments.has("operations")) report.operations = OperationTimes{&plan, &prediction.timeline};
+  write_page_output(arguments, console, [&](std::ostream& stream) {
+    PageTitle title = page_title(file.scenario);
+    title.lead += ", on " + prediction.machine;
+    write_page(stream, title, report, {plan, prediction.timeline, prediction.memory, figures},
+               prediction.chain_steps);
+  });
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   const Totals totals{figures.time_s, std::pair(prediction.low_s, prediction.high_s), prediction.fit};
   console.write_csv_to_option(

@@ -9,9 +9,11 @@
 #include "cli/commands/command.hpp"
 #include "cli/files/toml_table.hpp"
 #include "cli/outputs.hpp"
+#include "cli/session.hpp"
 #include "cli/sweep/lines_file.hpp"
 #include "cli/sweep/summary.hpp"
 #include "cli/sweep/sweep.hpp"
+#include "report/html/pages.hpp"
 #include "report/output_file.hpp"
 
 namespace cplab {
@@ -84,9 +86,18 @@ bool all_strict(const SweepReport& report, Console& console) {
   return unfit == 0 && unknown == 0 && report.missing == 0;
 }
 
+PageTitle title_of(const SweepReport& report) {
+  const SweepStudy& study = report.header.study;
+  std::string lead = report.scenario ? describe(*report.scenario) : study.scenario;
+  for (const auto& [keys, values] : study.vary) lead += fmt::format("; {}: {} values", keys, values.size());
+  return {fs::path(study.name).stem().string(), lead};
+}
+
 int write_results(const SweepReport& report, const std::string& csv, const Arguments& arguments,
                   Console& console) {
   write_summary(console.text(), report, console.style());
+  write_page_output(arguments, console,
+                    [&](std::ostream& stream) { write_page(stream, title_of(report), report); });
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option([&](std::ostream& stream) { write_csv(stream, report); });
   if (!csv.empty()) {

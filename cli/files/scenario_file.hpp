@@ -27,6 +27,7 @@ struct SimulateSettings {
   std::int64_t iteration = 0;  // since the GPUs were idle; 0: one of many
   FlowEngineChoice engine = FlowEngineChoice::automatic;
   Disturbance disturbance;
+  bool keep_multiprocessors = false;  // no key: for the commands that show them
 };
 
 // Machines by hardware file and what --set changes of it.

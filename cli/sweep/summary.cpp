@@ -11,6 +11,7 @@
 
 #include "report/folding.hpp"
 #include "report/printable.hpp"
+#include "report/sweep_keys.hpp"
 
 namespace cplab {
 
@@ -18,45 +19,16 @@ namespace {
 
 constexpr std::size_t most_rows = 10, most_reasons = 12, most_notes = 8;
 
-std::string value_text(const SweepValue& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  if (const auto* count = std::get_if<std::int64_t>(&value)) return std::to_string(*count);
-  return fmt::format("{}", std::get<double>(value));
-}
-
 std::string counted(std::int64_t count, const std::string& what) {
   return format_count(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-// Those of the study's keys that have more than one value, each with what a column calls it: without its
-// section, unless two would have one name.
-std::vector<std::pair<std::string, std::string>> columns_of(const std::vector<const SweepPoint*>& points) {
-  std::vector<std::pair<std::string, std::string>> columns;
-  if (points.empty()) return columns;
-  std::map<std::string, int> short_names;
-  const auto short_name = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
-  for (const auto& [key, value] : points.front()->set) ++short_names[short_name(key)];
-  for (std::size_t k = 0; k < points.front()->set.size(); ++k) {
-    const auto& [key, first] = points.front()->set[k];
-    const bool varies = std::ranges::any_of(points, [&, &value = first](const SweepPoint* p) {
-      return k < p->set.size() && p->set[k].second != value;
-    });
-    if (varies) columns.emplace_back(key, short_names[short_name(key)] > 1 ? key : short_name(key));
-  }
-  return columns;
 }
 
 class Tables {
  public:
   Tables(std::ostream& out, const SweepReport& report, const TextStyle& style)
       : out_(out), report_(report), style_(style) {
-    std::vector<const SweepPoint*> all;
-    for (const SweepPoint& point : report.points) {
-      by_number_[point.number] = &point;
-      all.push_back(&point);
-    }
-    columns_ = columns_of(all);
+    for (const SweepPoint& point : report.points) by_number_[point.number] = &point;
+    columns_ = varying_keys(report.points);
   }
 
   // Points of one problem are compared with one another, of several problems each has its own fastest.
@@ -163,12 +135,6 @@ void write_notes(std::ostream& out, const SweepReport& report, const TextStyle& 
 }
 
 }  // namespace
-
-std::string keys_text(const SweepKeys& keys) {
-  std::string text;
-  for (const auto& [key, value] : keys) text += (text.empty() ? "" : " ") + key + "=" + value_text(value);
-  return text;
-}
 
 void write_summary(std::ostream& out, const SweepReport& report, const TextStyle& style) {
   const SweepStudy& study = report.header.study;

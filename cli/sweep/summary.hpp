@@ -10,7 +10,4 @@ namespace cplab {
 
 void write_summary(std::ostream&, const SweepReport&, const TextStyle&);
 
-// "problem.heads=28 parallel.ranks=8"
-std::string keys_text(const SweepKeys&);
-
 }  // namespace cplab

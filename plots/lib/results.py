@@ -55,7 +55,7 @@ def read_trace(place):
             end = start + event["dur"] * 1e-6
             slice_ = Slice(start, end, args["wait_s"], communicates, args["phase"], label)
             rank.lanes.setdefault(lanes[track], []).append(slice_)
-        elif event["ph"] == "C":
+        elif event["ph"] == "C" and event["name"] == "live bytes":
             rank.memory.append((event["ts"] * 1e-6, event["args"]))
     if not ranks:
         fail(f"{place}: no rank*_trace.json in it")

@@ -95,7 +95,7 @@ def shown():
     """The figures that pages show."""
     names = set()
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        names |= set(re.findall(r"!\[[^]]*\]\((?:docs/|\.\./)?figures/([\w-]+)\.svg\)",
+        names |= set(re.findall(r"!\[[^]]*\]\((?:docs/|\.\./)?figures/([\w-]+)\.(?:svg|png)\)",
                                 path.read_text(encoding="utf-8")))
     return names
 
@@ -116,7 +116,11 @@ def main(program):
             sys.exit(f"scripts/figures.sh: exit {done.returncode}: {done.stderr.strip().splitlines()[-1]}")
         drawn = {path.stem: description(path) for path in pathlib.Path(folder).glob("*.svg")}
     kept = {path.stem: description(path) for path in (ROOT / "docs/figures").glob("*.svg")}
-    for name in sorted(name for name in shown() | drawn.keys() | kept.keys() if every or is_lesson(name)):
+    # A picture of a page (plots/pages.py) needs a browser: its numbers are held by tests/browser/pages.py.
+    pictures = {path.stem for path in (ROOT / "docs/figures").glob("page-*.png")}
+    wrong += [f"{name}: no page shows it, or there is no picture" for name in
+              sorted(pictures ^ {name for name in shown() if name.startswith("page-")})]
+    for name in sorted(name for name in (shown() | drawn.keys() | kept.keys()) - pictures if every or is_lesson(name)):
         if not drawn.get(name):
             wrong.append(f"{name}: no script draws it, or it says no numbers")
         elif drawn[name] != kept.get(name):

@@ -141,6 +141,40 @@ TEST_CASE("a Kineto trace: matched by class and order, the rest listed") {
   CHECK(json.at("classes").at(0).at("class") == "attend");
 }
 
+TEST_CASE("totals of a trace: what is under way at a moment, stream by stream, and what is exposed of it") {
+  const auto on = [](const std::string& name, double start_s, double end_s, int stream) {
+    std::string text = event("kernel", name, start_s * 1e6, (end_s - start_s) * 1e6);
+    return text.insert(text.size() - 1, ", \"args\": {\"stream\": " + std::to_string(stream) + "}");
+  };
+  // Two streams compute from 0 to 5 and from 6 to 8, with an overlap of 1; NCCL runs from 4 to 7 on its own
+  // stream, of which 1 is beside nothing.
+  const SpanFile trace =
+      read_spans(kineto({on(forward, 0, 4, 7), on("sm90_xmma_gemm", 3, 5, 9), on(forward, 6, 8, 7),
+                         on("ncclDevKernel_SendRecv(...)", 4, 7, 20)}),
+                 "t.json");
+  const SpanComparison comparison = compare_spans(predicted(), trace);
+  const auto segment = [&](const char* name) {
+    for (const SpanComparison::Segment& each : comparison.segments)
+      if (each.name == name) return each;
+    throw std::out_of_range(name);
+  };
+  CHECK(segment("total").measured_s == doctest::Approx(8));
+  CHECK(segment("compute").measured_s == doctest::Approx(7));
+  CHECK(segment("communication").measured_s == doctest::Approx(3));
+  CHECK(segment("exposed_communication").measured_s == doctest::Approx(1));
+  // Ours: 0-2, 6-10 compute; 1-5, 10-11 communicate, 2-5 and 10-11 beside nothing.
+  CHECK(segment("compute").predicted_s == doctest::Approx(6));
+  CHECK(segment("communication").predicted_s == doctest::Approx(5));
+  CHECK(segment("exposed_communication").predicted_s == doctest::Approx(4));
+  REQUIRE(comparison.streams.size() == 3);
+  CHECK(comparison.streams[0].number == 7);
+  CHECK(comparison.streams[0].spans == 2);
+  CHECK(comparison.streams[0].compute_s == doctest::Approx(6));
+  CHECK(comparison.streams[2].communication_s == doctest::Approx(3));
+  CHECK(comparison.streams[2].compute_s == 0);
+  CHECK(comparison.notes.back().find("not compared") != std::string::npos);
+}
+
 TEST_CASE("of Kineto's steps the last, of its ranks the one that it says") {
   const auto at = [](double start_us) { return event("kernel", forward, start_us, 1e5); };
   const std::string text =

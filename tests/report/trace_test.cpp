@@ -12,6 +12,7 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <tuple>
 #include <vector>
 
 #include "algorithms/core/build.hpp"
@@ -230,6 +231,47 @@ TEST_CASE("arrows and tracks of built plans, every algorithm and both transports
       }
     }
   }
+}
+
+TEST_CASE("multiprocessors of kernels and of communication are counters, where the timeline has them") {
+  Timeline timeline = hand_timeline();
+  timeline.multiprocessors = {{{0, 100, 0}, {1, 90, 10}, {5, 0, 0}}, {{0, 132, 0}}};
+  const Json trace = whole_trace_of(hand_plan(), timeline);
+  std::vector<std::tuple<int, std::int64_t, int, int>> counters;
+  for (const Json& event : trace["traceEvents"])
+    if (event["ph"] == "C" && event["name"] == "multiprocessors")
+      counters.emplace_back(event["pid"], ns(event["ts"]), event["args"]["kernels"],
+                            event["args"]["communication"]);
+  CHECK(counters == std::vector<std::tuple<int, std::int64_t, int, int>>{
+                        {0, 0, 100, 0}, {0, 1000000000, 90, 10}, {0, 5000000000, 0, 0}, {1, 0, 132, 0}});
+}
+
+TEST_CASE("a file of some ranks has the arrows between them alone, and many operations lead to three ranks") {
+  const Plan plan = build_plan(resolve(testing::any_scenario(5, "ring")));
+  const Timeline timeline = millisecond_timeline(plan);
+  const testing::EmptyFolder folder;
+  const std::string file = (folder.path / "some.json").string();
+  write_trace(file, plan, timeline, memory_of(plan), std::vector<std::size_t>{0, 1, 3});
+  const Json trace = Json::parse(file_text(file));
+  std::set<int> ranks;
+  for (const Json& event : trace["traceEvents"]) ranks.insert(event["pid"].get<int>());
+  CHECK(ranks == std::set<int>{0, 1, 3});
+  std::size_t between = 0;
+  for (const RankPlan& rank : plan.ranks)
+    for (const Operation& op : rank.operations)
+      for (const Part& part : rank.parts_of(op))
+        between += part.send && ranks.contains(rank.rank) && ranks.contains(part.peer);
+  CHECK(between > 0);
+  CHECK(check_arrows(trace) == between);
+
+  const Figures figures = derive_figures(plan, timeline, memory_of(plan));
+  CHECK(ranks_of_trace(plan, figures).size() == 5);
+  Plan many = plan;
+  many.ranks[0].operations.resize(most_operations_of_a_trace);
+  const std::vector<NotableRank> chosen = ranks_of_trace(many, figures);
+  REQUIRE(chosen.size() == 3);
+  CHECK(chosen[0].role == "worst");
+  CHECK(figures.ranks[chosen[0].rank].time_s >= figures.ranks[chosen[2].rank].time_s);
 }
 
 TEST_CASE("memory as CSV") {

@@ -50,6 +50,39 @@ TEST_CASE("chain: kernels by their ranks, a message by both of its ends, its sta
   sums_to_its_time(s);
 }
 
+TEST_CASE(
+    "chain: its steps follow each other from 0 to the end, each of the operation that held the rest up") {
+  const Simulation s = run(relay(), hand_machine(2));
+  // Rank 0's kernel, its exchange (40 with the start-up, of which rank 1's end is the last), rank 1's second
+  // kernel.
+  std::vector<ChainStep> steps = s.critical_steps;
+  std::erase_if(steps, [](const ChainStep& step) { return step.host; });
+  REQUIRE(steps.size() >= 3);
+  CHECK(steps.front().rank == 0);
+  CHECK(near(steps.front().end_s, 100e-6));
+  CHECK(steps.back().rank == 1);
+  CHECK(near(steps.back().begin_s, 140e-6));
+  CHECK(near(steps.back().end_s, 170e-6));
+  double t = 0, host = 0;
+  for (const ChainStep& step : s.critical_steps) {
+    CHECK(step.begin_s == t);
+    CHECK(step.end_s > step.begin_s);
+    t = step.end_s;
+    host += step.host ? step.end_s - step.begin_s : 0;
+    const OperationTime& time = s.timeline.ranks[static_cast<std::size_t>(step.rank)][step.operation];
+    if (!step.host) CHECK((time.start_s <= step.begin_s && step.end_s <= time.end_s));
+  }
+  CHECK(t == s.time_s);
+  CHECK(near(host, s.critical_use.host));
+
+  SimulateOptions beside;
+  beside.engine = FlowEngineChoice::simgrid;
+  const Simulation other = run(relay(), hand_machine(2), beside);
+  REQUIRE(other.critical_steps.size() == s.critical_steps.size());
+  for (std::size_t i = 0; i < s.critical_steps.size(); ++i)
+    CHECK(near(other.critical_steps[i].end_s, s.critical_steps[i].end_s));
+}
+
 TEST_CASE("chain: over the network it is the NIC that a message takes") {
   const Simulation s = run(relay(), hand_machine(1));
   CHECK(near(seconds_of(s, ChainResource::nic, OpKind::exchange, 0, 1), 200e-6));

@@ -57,6 +57,33 @@ TEST_CASE("a kernel of one wave holds what it has to its end") {
   CHECK(near(us(s.time_s), 140));
 }
 
+TEST_CASE("how many multiprocessors are held, wherever that changes, if it is asked for") {
+  HandPlan p(2);
+  for (int r = 0; r < 2; ++r) p.kernel(r, 0, 100e-6, {}, 4);
+  exchange_both(p);
+  Hardware hardware = hand_machine(2);
+  hardware.host.communication_launch_s = 10e-6;
+  SimulateOptions options;
+  CHECK(run(p, hardware, options).timeline.multiprocessors.empty());
+  options.keep_multiprocessors = true;
+  const Simulation s = run(p, hardware, options);
+  REQUIRE(s.timeline.multiprocessors.size() == 2);
+  // As above: all of them, from 25 to 65 all but the 10 of the exchange, then all again to the end.
+  const std::vector<MultiprocessorSample>& samples = s.timeline.multiprocessors[0];
+  const auto at = [&](double time_us) {
+    MultiprocessorSample found;
+    for (const MultiprocessorSample& sample : samples)
+      if (us(sample.time_s) <= time_us) found = sample;
+    return std::pair<int, int>(found.compute, found.communication);
+  };
+  CHECK(at(20) == std::pair(100, 0));
+  CHECK(at(30) == std::pair(90, 10));
+  CHECK(at(64) == std::pair(90, 10));
+  CHECK(at(70) == std::pair(100, 0));
+  CHECK(at(105) == std::pair(0, 0));
+  for (const MultiprocessorSample& sample : samples) CHECK(sample.compute + sample.communication <= 100);
+}
+
 TEST_CASE("reserved multiprocessors: from 0 to all but one") {
   const Hardware hardware = hand_machine(2);
   for (const std::int64_t reserved :
