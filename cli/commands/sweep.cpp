@@ -87,6 +87,7 @@ bool all_strict(const SweepReport& report, Console& console) {
 int write_results(const SweepReport& report, const std::string& csv, const Arguments& arguments,
                   Console& console) {
   write_summary(console.text(), report, console.style());
+  write_pictures(console.text(), report, console.picture());
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option([&](std::ostream& stream) { write_csv(stream, report); });
   if (!csv.empty()) {

@@ -84,7 +84,9 @@ ScenarioFile resolved_scenario(const std::string& file_name, Scenario,
                                const std::vector<std::string>& sets, const std::string& beside,
                                const std::string& hardware = "");
 
-// The folder scenarios/: CPLAB_SCENARIOS, else ../../scenarios from the program's folder (build/release/).
+// The folder scenarios/: CPLAB_SCENARIOS, else from the program's folder ../share/cplab/scenarios
+// (PREFIX/bin), else
+// ../../scenarios (build/release/).
 // Empty if there is none.
 std::string scenarios_folder();
 // Throws EnvironmentError if there is none, naming CPLAB_SCENARIOS.

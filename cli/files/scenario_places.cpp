@@ -44,17 +44,23 @@ const char* given_folder() {
   return given && *given ? given : nullptr;
 }
 
+// Of a program that is installed, PREFIX/bin/cplab, PREFIX/share/cplab/scenarios; of one in its build,
+// build/release/cplab, the tree's.
 fs::path folder_beside_program() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return error ? fs::path() : (program.parent_path() / ".." / ".." / "scenarios").lexically_normal();
+  if (error) return {};
+  const fs::path beside = program.parent_path() / "..";
+  const fs::path installed = (beside / "share" / "cplab" / "scenarios").lexically_normal();
+  return is_folder(installed) ? installed : (beside / ".." / "scenarios").lexically_normal();
 }
 
 // Why there is no folder scenarios/, and what to do.
 std::string no_folder_text() {
   if (const char* given = given_folder()) return "CPLAB_SCENARIOS=" + std::string(given) + " is no folder";
   return "no folder of scenarios: " + folder_beside_program().string() +
-         " (../../scenarios of the program) is not there; set CPLAB_SCENARIOS to the folder scenarios/ of "
+         " (../../scenarios of the program, or ../share/cplab/scenarios) is not there; set CPLAB_SCENARIOS "
+         "to the folder scenarios/ of "
          "cplab";
 }
 
