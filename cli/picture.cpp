@@ -10,6 +10,7 @@
 #include <numeric>
 #include <ostream>
 #include <string_view>
+#include <utility>
 
 #include "report/folding.hpp"
 #include "report/printable.hpp"
@@ -137,7 +138,7 @@ void write_time_bars(std::ostream& out, const std::vector<PicturePoint>& points,
     longest_s = std::max(longest_s, points[i].high_s);
   }
   names = std::min(names, style.width / 2);
-  const std::size_t beside = names + numbers + std::string_view(unit.name).size() + 6;
+  const std::size_t beside = names + numbers + std::string_view(unit.name).size() + 7;  // and blanks
   const double columns = static_cast<double>(style.width > beside + 8 ? style.width - beside : 8);
   const auto wide = [&](double seconds) { return longest_s > 0 ? columns * seconds / longest_s : 0; };
   for (std::size_t i = 0; i < rows; ++i) {

@@ -1,6 +1,7 @@
 // See schema.hpp.
 #include "cli/schema.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <ostream>
 #include <string>

@@ -55,7 +55,7 @@ std::string describe(const Scenario&, std::span<const std::int64_t> ranks = {});
 // The same from the count of ranks on, for results that cover several algorithms.
 std::string describe_problem(const Scenario&, std::span<const std::int64_t> ranks = {});
 
-// One line a finding: kind, rank, operation, buffer, message.
-void write_findings(std::ostream&, std::span<const Finding>, bool color);
+// A paragraph a finding: kind, rank, operation, buffer, message.
+void write_findings(std::ostream&, std::span<const Finding>, const TextStyle&);
 
 }  // namespace cplab

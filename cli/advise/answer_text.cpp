@@ -298,7 +298,13 @@ void write_answer(std::ostream& out, const Question& question, const Answer& ans
                         static_cast<double>(answer.search.candidates.front().layout.gpus()) / 1e12),
         style.width);
   if (!answer.emitted.empty()) out << '\n';
-  for (const std::string& line : answer.emitted) out << line << '\n';
+  for (const std::string& line : answer.emitted) {
+    if (!line.starts_with("# ")) {
+      out << line << '\n';
+      continue;
+    }
+    for (const std::string& part : folded(line.substr(2), style.width - 2)) out << "# " << part << '\n';
+  }
 }
 
 void write_answer_csv(std::ostream& out, const Question& question, const Answer& answer) {

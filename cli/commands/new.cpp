@@ -160,7 +160,7 @@ Made made_of(const std::vector<std::string>& settings, const std::vector<std::st
   const auto with = [&](const std::vector<std::string>& more) {
     Table table = Table::parse("", "new");
     std::vector<std::string> all{"problem.head_size=128", "problem.dtype=bf16", "problem.mask=causal"};
-    for (const auto* some : {&settings, &more, &sets}) all.insert(all.end(), some->begin(), some->end());
+    for (const auto* some : {&more, &settings, &sets}) all.insert(all.end(), some->begin(), some->end());
     for (const std::string& set : all) {
       const std::size_t equals = set.find('=');
       if (equals == std::string::npos)
@@ -171,28 +171,36 @@ Made made_of(const std::vector<std::string>& settings, const std::vector<std::st
     ScenarioFile scenario = read_scenario_text(text, file == "-" ? "new.toml" : file, "", {});
     return Made{std::move(text), std::move(scenario)};
   };
-  try {
-    return with({});
-  } catch (const InputError& error) {
+  // Algorithms of linear attention take no other, and some of them delta rules alone.
+  const std::vector<std::string> linear{"problem.attention=linear"},
+      matrix{"problem.attention=linear", "problem.transition=matrix"};
+  std::string why;
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, linear, matrix}) {
     try {
-      return with({"problem.attention=linear"});
-    } catch (const InputError&) {
-      throw InputError("new: with these answers " + std::string(error.what()));
+      return with(more);
+    } catch (const InputError& error) {
+      if (why.empty()) why = error.what();
     }
   }
+  throw InputError("new: with these answers " + why);
 }
 
 // What `advise` stands for, and a note why.
+// `machine`: the setting of the machine, as it is found from anywhere.
 std::vector<std::string> advised_settings(const std::vector<std::string>& settings,
-                                          const Arguments& arguments, const std::string& file,
-                                          Console& console, std::vector<std::string>& notes) {
+                                          const std::string& machine, const Arguments& arguments,
+                                          const std::string& file, Console& console,
+                                          std::vector<std::string>& notes) {
   const std::vector<std::string> sets = arguments.all("set");
   const Made made = [&] {
     for (const Algorithm& algorithm : algorithms()) {
       std::vector<std::string> some = settings;
+      some.push_back(machine);
       some.push_back("parallel.algorithm=" + std::string(algorithm.name));
       try {
-        return made_of(some, sets, file);
+        Made tried = made_of(some, sets, "-");
+        tried.scenario.text = tried.text;  // rows of other algorithms are read from it
+        return tried;
       } catch (const InputError&) {
         if (&algorithm == &algorithms().back()) throw;
       }
@@ -253,7 +261,8 @@ int command_new(const Arguments& arguments, Console& console) {
                        (machine ? '"' + machine_for(answers[i], file) + '"' : answers[i]));
   }
   if (answers[0] == advised)
-    settings = advised_settings(settings, arguments, file, console, notes);
+    settings = advised_settings(settings, "hardware.file=\"" + machine_for(answers[4], "-") + '"', arguments,
+                                file, console, notes);
   else
     settings.push_back("parallel.algorithm=" + std::string(find_algorithm(answers[0])->name));
   const Made made = made_of(settings, arguments.all("set"), file);
@@ -264,7 +273,8 @@ int command_new(const Arguments& arguments, Console& console) {
     OutputFile output(file);
     output.stream() << made.text;
     output.commit();
-    console.text() << "wrote " << file << ": " << describe(made.scenario.scenario) << '\n';
+    write_folded(console.text(), "wrote " + file + ": " + describe(made.scenario.scenario),
+                 console.style().width, "  ");
   }
   for (const std::string& note : notes) console.say("note: " + note);
   if (file != "-") console.say("next: cplab check " + file + "; cplab simulate " + file);

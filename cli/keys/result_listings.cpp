@@ -1,5 +1,7 @@
 // Keys of the results of list, kernels, tune, calibrate, reproduce, explain, new and advise; see
 // result_keys.hpp.
+#include <utility>
+
 #include "cli/keys/result_keys.hpp"
 
 namespace cplab {

@@ -97,7 +97,7 @@ TEST_CASE("a word that nothing has: the nearest, exit 2") {
   CHECK(contains(error_of("problem.widnow"), "window"));
   CHECK(contains(error_of("num_attention_heads"), "problem.heads"));
   CHECK(contains(error_of("zigzga"), "zigzag"));
-  CHECK(contains(error_of("time_z"), "time_s"));
+  CHECK(contains(error_of("exposed_wate_s"), "exposed_wait_s"));
   CHECK(contains(error_of("qqqqqqqq"), "nothing has that name"));
 }
 

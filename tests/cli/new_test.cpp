@@ -146,7 +146,7 @@ TEST_CASE("standard output, and the result as JSON") {
   CHECK(result.at("scenario").at("parallel").at("algorithm") == "ring");
 }
 
-TEST_CASE("on a terminal it asks, again after a wrong answer; an empty line takes what is proposed") {
+TEST_CASE("on a terminal it asks, again after a wrong answer, and an empty line takes what is proposed") {
   if (!has_terminals()) return;
   const TemporaryFolder folder;
   const std::string file = folder.path("mine.toml");
