@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -195,6 +196,8 @@ TEST_CASE("a default that is set is the same as one that is left out") {
       CAPTURE(set);
       int taken = 0;
       for (const Base& base : bases) {
+        const auto sets_it = [&](const std::string& change) { return change.starts_with(set + "="); };
+        if (std::any_of(base.changes.begin(), base.changes.end(), sets_it)) continue;
         const ScenarioFile without = [&] {
           try {
             return read_scenario(base.scenario, base.with("unset " + set));

@@ -129,7 +129,7 @@ TEST_CASE("wrong answers: what would be legal, and no file") {
   CHECK(contains(error_of(with_answers(file, "all_to_all", {"--set", "problem.heads=3"})),
                  "new: with these answers"));
   // More GPUs than the machine has.
-  CHECK(contains(error_of({"new", file, "--algorithm", "ring", "--ranks", "4096", "--sequence", "64K",
+  CHECK(contains(error_of({"new", file, "--algorithm", "ring", "--ranks", "64", "--sequence", "64K",
                            "--heads", "8", "--hardware", "h200x4"}),
                  "GPUs"));
 }

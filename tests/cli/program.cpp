@@ -39,6 +39,17 @@ ProgramResult run_cplab(const std::vector<std::string>& arguments) {
   return result;
 }
 
+std::string unfolded(const std::string& text) {
+  std::string joined;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text.compare(at, 3, "\n  ") == 0)
+      at += 2, joined += ' ';
+    else
+      joined += text[at];
+  }
+  return joined;
+}
+
 std::string TemporaryFolder::write(const std::string& name, const std::string& text) const {
   const std::string file = path(name);
   std::filesystem::create_directories(std::filesystem::path(file).parent_path());
