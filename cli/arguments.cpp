@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <stdexcept>
 
 #include "cli/files/toml_table.hpp"
 #include "cli/vocabulary.hpp"
@@ -23,6 +24,7 @@ Arguments::Arguments(const std::vector<std::string>& words, const std::vector<Op
     const std::string name(spec.name);
     repeatable[name] = spec.repeatable;
     legal.push_back("--" + name);
+    if (spec.words) words_.emplace_back(name, spec.words);
     if (spec.value.empty()) {
       description.add_options()(name.c_str(), "");
     } else {
@@ -113,9 +115,13 @@ double Arguments::number(std::string_view option, double otherwise, double low, 
   return value;
 }
 
-std::string Arguments::word(std::string_view option, std::string_view otherwise,
-                            const std::vector<std::string>& legal) const {
+std::string Arguments::word(std::string_view option, std::string_view otherwise) const {
+  if (!has(option)) return std::string(otherwise);
   std::string value = text(option, otherwise);
+  const auto words =
+      std::find_if(words_.begin(), words_.end(), [&](const auto& each) { return each.first == option; });
+  if (words == words_.end()) throw std::logic_error("--" + std::string(option) + " has no words");
+  const std::vector<std::string> legal = words->second();
   if (std::find(legal.begin(), legal.end(), value) != legal.end()) return value;
   std::string message = "--" + std::string(option) + " " + value + ": not known" +
                         clause(meant_value(option, value, legal, Quotes::no)) + " Legal:";

@@ -9,12 +9,17 @@
 
 namespace cplab {
 
-// One long option. `value` names its value in the help ("FILE"); empty: a switch.
+// Words that are legal, or are proposed, somewhere; called when they are needed (cli/option_words.hpp).
+using WordList = std::vector<std::string> (*)();
+
+// One long option. `value` names its value in the help ("FILE"); empty: a switch. `words`: what word() takes,
+// and what the shell's completion proposes.
 struct OptionSpec {
   std::string_view name;
   std::string_view value;
   std::string_view help;
   bool repeatable = false;
+  WordList words = nullptr;
 };
 
 class Arguments {
@@ -30,9 +35,8 @@ class Arguments {
   std::int64_t integer(std::string_view option, std::int64_t otherwise, std::int64_t low,
                        std::int64_t high) const;
   double number(std::string_view option, double otherwise, double low, double high) const;
-  // One of `legal`; InputError with the nearest otherwise.
-  std::string word(std::string_view option, std::string_view otherwise,
-                   const std::vector<std::string>& legal) const;
+  // One of the option's words; InputError with the nearest otherwise.
+  std::string word(std::string_view option, std::string_view otherwise) const;
   std::vector<std::string> all(std::string_view option) const;  // of a repeatable option, in order
   const std::vector<std::string>& positional() const { return positional_; }
   // (option, value) in order; a switch has an empty value.
@@ -43,6 +47,7 @@ class Arguments {
  private:
   const std::string* find(std::string_view option) const;
   std::vector<std::pair<std::string, std::string>> options_;
+  std::vector<std::pair<std::string, WordList>> words_;  // of options that have some
   std::vector<std::string> positional_;
 };
 

@@ -20,11 +20,9 @@ using kernels::ChoiceWay;
 using tune::Machine;
 
 ChoiceWay choice_way(const Arguments& arguments, ChoiceWay otherwise) {
-  std::vector<std::string> legal;
-  for (const std::string_view name : kernels::choice_way_names) legal.emplace_back(name);
-  const std::string word = arguments.word("choose", name_of(otherwise), legal);
-  for (std::size_t n = 0; n < legal.size(); ++n)
-    if (word == legal[n]) return static_cast<ChoiceWay>(n);
+  const std::string word = arguments.word("choose", name_of(otherwise));
+  for (std::size_t n = 0; n < std::size(kernels::choice_way_names); ++n)
+    if (word == kernels::choice_way_names[n]) return static_cast<ChoiceWay>(n);
   return otherwise;
 }
 

@@ -37,12 +37,13 @@ Console::Console(std::ostream& out, std::ostream& err, const Arguments& argument
       json_(target_of(arguments, "json")),
       csv_(target_of(arguments, "csv")),
       quiet_(arguments.has("quiet")) {
-  const std::string mode = arguments.word("color", "auto", {"auto", "always", "never"});
+  const std::string mode = arguments.word("color", "auto");
   if (json_ == "-" && csv_ == "-") throw InputError("--csv -: --json has stdout already");
   text_ = json_ == "-" || csv_ == "-" ? &nowhere() : &out_;
   // Tests hand in streams of their own: no terminal then.
   ColorEnvironment environment = color_environment(1);
   environment.terminal = environment.terminal && &out == &std::cout;
+  if (environment.terminal && text_ == &out_) glyphs_ = glyphs_of_environment();
   color_ = use_color(*parse_color_mode(mode), environment);
   width_ = width_of_output(&out == &std::cout ? 1 : -1);
   progress_ = !quiet_ && &err == &std::cerr && isatty(2) == 1;
@@ -54,6 +55,15 @@ void Console::say(const std::string& line) {
   if (line_shown_) write_control(err_, "\r\033[K");
   line_shown_ = false;
   err_ << printable(line) << '\n';
+}
+
+bool Console::asks() const {
+  return &err_ == &std::cerr && isatty(0) == 1 && isatty(2) == 1;
+}
+
+void Console::ask(const std::string& question) {
+  const std::lock_guard lock(err_mutex_);
+  err_ << question << std::flush;
 }
 
 void Console::progress(const std::string& line) {

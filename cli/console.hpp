@@ -12,6 +12,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/caller.hpp"
+#include "cli/picture.hpp"
 #include "report/results.hpp"
 #include "report/table.hpp"
 
@@ -40,9 +41,14 @@ class Console {
   std::ostream& text() { return *text_; }
   bool color() const { return color_; }
   TextStyle style() const { return {color_, width_}; }
+  // For pictures of characters, which only a terminal gets.
+  PictureStyle picture() const { return {glyphs_, color_, width_}; }
 
   // A line of talk; not with --quiet.
   void say(const std::string& line);
+  // Whether somebody sits there to answer; a question, in whose line the answer is typed.
+  bool asks() const;
+  void ask(const std::string& question);
   // A line that is rewritten on a terminal and not shown elsewhere, cut to its width. An empty one clears it.
   // For class Progress (cli/progress.hpp), from any thread.
   void progress(const std::string& line);
@@ -71,6 +77,7 @@ class Console {
   bool quiet_ = false;
   bool color_ = false;
   std::size_t width_ = page_width;
+  Glyphs glyphs_ = Glyphs::none;
   bool progress_ = false;
   bool line_shown_ = false;
   std::mutex err_mutex_;  // talk and the live line come from different threads

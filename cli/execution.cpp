@@ -56,7 +56,7 @@ Participation participate(double timeout_s) {
 }
 
 bool on_gpu(const Arguments& arguments, const char* default_device) {
-  if (arguments.word("device", default_device, {"cpu", "gpu"}) == "cpu") {
+  if (arguments.word("device", default_device) == "cpu") {
     for (const char* option :
          {"ranks-per-gpu", "allocator", "jitter", "deterministic", "graph", "choose", "choices"}) {
       if (arguments.has(option)) throw InputError(std::string("--") + option + ": for --device gpu only");
@@ -88,7 +88,7 @@ GpuOptions gpu_options(const Arguments& arguments, const Participation& with) {
   GpuOptions options;
   options.ranks_per_gpu = ranks_per_gpu(arguments);
   options.deterministic = arguments.has("deterministic");
-  options.separate = arguments.word("allocator", "arena", {"arena", "separate"}) == "separate";
+  options.separate = arguments.word("allocator", "arena") == "separate";
   if (arguments.has("jitter")) {
     options.jitter = static_cast<std::uint64_t>(arguments.integer("jitter", 1, 0, INT64_MAX));
   }

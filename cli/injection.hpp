@@ -7,13 +7,15 @@
 #include "algorithms/faults/faults.hpp"
 #include "cli/arguments.hpp"
 #include "cli/files/scenario_file.hpp"
+#include "cli/option_words.hpp"
 #include "exec/cpu/executor.hpp"
 
 namespace cplab {
 
-inline constexpr OptionSpec inject_option{"inject", "FAULT", "a bug that really shipped; see list faults"};
-inline constexpr OptionSpec inject_mutation_option{"inject", "FAULT",
-                                                   "the same with a bug in the plan; see list faults"};
+inline constexpr OptionSpec inject_option{"inject", "FAULT", "a bug that really shipped; see list faults",
+                                          false, fault_words};
+inline constexpr OptionSpec inject_mutation_option{
+    "inject", "FAULT", "the same with a bug in the plan; see list faults", false, fault_words};
 
 // The fault of --inject; null without that option. Throws InputError with the nearest name.
 const Fault* fault_of(const Arguments&);

@@ -8,9 +8,12 @@
 #include <string>
 
 #include "cli/commands/command.hpp"
+#include "cli/completing.hpp"
 #include "cli/files/scenario_file.hpp"
 #include "cli/files/toml_table.hpp"
+#include "cli/help.hpp"
 #include "cli/injection.hpp"
+#include "cli/option_words.hpp"
 #include "cli/outputs.hpp"
 #include "cli/prediction.hpp"
 #include "cli/vocabulary.hpp"
@@ -25,9 +28,7 @@
 
 namespace cplab {
 
-namespace {
-
-const std::vector<OptionSpec>& common_options() {
+const std::vector<OptionSpec>& options_of_all() {
   static const std::vector<OptionSpec> options = [] {
     std::vector<OptionSpec> all{
         {"set", "SECTION.KEY=VALUE", "change one key of the scenario (hardware.* too)", true},
@@ -41,7 +42,7 @@ const std::vector<OptionSpec>& common_options() {
                               {"html", "FILE", "a page for a browser; of commands with an answer"},
                               {"seed", "N", "of random inputs and orders (default 1)"},
                               {"quiet", "", "no talk on stderr"},
-                              {"color", "WHEN", "auto, always or never"},
+                              {"color", "WHEN", "auto, always or never", false, color_words},
                               {"help", "", "this text"},
                           });
     return all;
@@ -59,21 +60,23 @@ const std::vector<Command>& commands() {
   static const OptionSpec inputs{"inputs", "DIR", inputs_help};
   static const OptionSpec save{"save", "DIR", save_help};
   static const OptionSpec ranks_per_gpu{"ranks-per-gpu", "N", "several ranks on one GPU, by transport copy"};
-  static const OptionSpec allocator{"allocator", "KIND",
-                                    "of a GPU: arena, or separate (for memory checkers)"};
+  static const OptionSpec allocator{"allocator", "KIND", "of a GPU: arena, or separate (for memory checkers)",
+                                    false, allocator_words};
   static const OptionSpec jitter{"jitter", "SEED", "of a GPU: random spins before operations, on every lane"};
   static const OptionSpec deterministic{"deterministic", "",
                                         "of a GPU: kernels that give the same bits in every run"};
-  static const OptionSpec order{"order", "ORDER", "of the CPU: program or random:SEED"};
+  static const OptionSpec order{"order", "ORDER", "of the CPU: program or random:SEED", false, order_words};
   static const OptionSpec timeout{
       "timeout", "SECONDS",
       "give up (exit 3) and say how far it came, who waits for what (default 300, more for more work)"};
   static const OptionSpec choose{
-      "choose", "WAY", "attention kernels on a GPU: static (default), heuristic, autotune or hybrid"};
+      "choose", "WAY", "attention kernels on a GPU: static (default), heuristic, autotune or hybrid", false,
+      way_words};
   static const OptionSpec choices{
       "choices", "FILE", "of autotune and hybrid: what was measured (default: cplab/ in the user's cache)"};
   static const OptionSpec hardware{"hardware", "FILE|NAME",
-                                   "the machine: a hardware file, or a name of `list hardware`"};
+                                   "the machine: a hardware file, or a name of `list hardware`", false,
+                                   machine_words};
   static const OptionSpec operations{"operations", "", "name every operation with its times in --json"};
   static const OptionSpec plan{"plan", "FILE", "a plan written by show --json; - is standard input"};
   static const OptionSpec ranks{"ranks", "",
@@ -84,19 +87,22 @@ const std::vector<Command>& commands() {
        "what exists: algorithms, placements, scenarios, hardware, models, faults, published, studies",
        "cplab list algorithms",
        {},
-       command_list},
+       command_list,
+       list_words},
       {"show",
        "SCENARIO | --plan FILE",
        "the plan, step by step: bytes, FLOPs, what binds and what would help",
        "cplab show ring --rank 3",
        {plan, {"rank", "N|all", "whose plan (default 0)"}, hardware, inject_mutation_option},
-       command_show},
+       command_show,
+       scenario_words},
       {"check",
        "SCENARIO | --plan FILE",
        "prove the plan right without a clock, or say what is wrong",
        "cplab check ring --set parallel.ranks=64",
        {plan, hardware, inject_mutation_option},
-       command_check},
+       command_check,
+       scenario_words},
       {"simulate",
        "SCENARIO | --plan FILE",
        "predict time and memory on the machine of [hardware]",
@@ -109,11 +115,13 @@ const std::vector<Command>& commands() {
         choose,
         {"choices", "FILE", "of autotune and hybrid: what was measured on such a GPU"},
         {"algorithms", "all|A,B",
-         "a table of these algorithms, with their placements and team sizes, fastest first"},
+         "a table of these algorithms, with their placements and team sizes, fastest first", false,
+         algorithm_words},
         {"rerun", "RESULT.json", "repeat a result of simulate to the bit, with the same program and files"},
         {"anyway", "", "of --rerun: also with another version or hardware file, which the result then says"},
         inject_mutation_option},
        command_simulate,
+       scenario_words,
        true},
       {"sweep",
        "STUDY | --merge FILE ...",
@@ -127,13 +135,14 @@ const std::vector<Command>& commands() {
         {"strict", "", "exit 1 if a point does not fit, or any time is extrapolated or assumed"},
         choose,
         {"choices", "FILE", "of autotune and hybrid: what was measured on such a GPU"}},
-       command_sweep},
+       command_sweep,
+       study_words},
       {"run",
        "SCENARIO | --plan FILE",
        "execute and measure",
        "cplab run ring-small --device cpu --json -",
        {plan,
-        {"device", "DEVICE", "gpu (default) or cpu"},
+        {"device", "DEVICE", "gpu (default) or cpu", false, device_words},
         hardware,
         inputs,
         save,
@@ -153,6 +162,7 @@ const std::vector<Command>& commands() {
          "CPU 1)"},
         {"iterations", "N", "measured iterations (default 20 on a GPU, 3 on a CPU)"}},
        command_run,
+       scenario_words,
        true,
        true},
       {"verify",
@@ -160,7 +170,7 @@ const std::vector<Command>& commands() {
        "check the plan, execute it, and compare with the dense reference",
        "cplab verify faults/ring --inject ring-slot-reuse --order random:6",
        {plan,
-        {"device", "DEVICE", "cpu (default) or gpu"},
+        {"device", "DEVICE", "cpu (default) or gpu", false, device_words},
         hardware,
         inject_option,
         inputs,
@@ -179,6 +189,7 @@ const std::vector<Command>& commands() {
         choose,
         choices},
        command_verify,
+       scenario_words,
        false,
        true},
       {"reproduce",
@@ -186,17 +197,19 @@ const std::vector<Command>& commands() {
        "published figures beside ours",
        "cplab reproduce te-p2p-memory",
        {{"detail", "", "also where ours come from, and what is not alike"}},
-       command_reproduce},
+       command_reproduce,
+       published_words},
       {"advise", "SCENARIO | --model NAME|config.json",
        "which layout and algorithm for a model on so many GPUs, whether it fits, and how sure",
        "cplab advise --model llama3-70b --gpus 64 --sequence 128K --hardware h100x8",
-       advise_options(hardware), command_advise},
+       advise_options(hardware), command_advise, scenario_words},
       {"demo",
        "",
        "ring attention on a node of 8 GPUs: buffers and placements compared",
        "cplab demo",
        {},
        command_demo,
+       nullptr,
        false,
        true},
       {"compare",
@@ -209,23 +222,26 @@ const std::vector<Command>& commands() {
        "[NAME]",
        "the kernels of this build: registers, spills, shared memory, occupancy, measured rates",
        "cplab kernels \"hopper bf16 128\" --architecture 9.0 --hardware h200x4",
-       {{"architecture", "SM", "8.0, 8.6, 8.9 or 9.0 alone (default: all of them)"},
-        {"hardware", "FILE", "also the rates that this hardware file's tables were measured at"}},
+       {{"architecture", "SM", "8.0, 8.6, 8.9 or 9.0 alone (default: all of them)", false,
+         architecture_words},
+        {"hardware", "FILE", "also the rates that this hardware file's tables were measured at", false,
+         machine_words}},
        command_kernels},
       {"tune",
        "[SCENARIO]",
        "measure which attention kernels are fastest, show and check what was measured",
        "cplab tune ring-h200 --choose autotune",
-       {{"choose", "WAY", "hybrid (default) or autotune"},
+       {{"choose", "WAY", "hybrid (default) or autotune", false, way_words},
         choices,
-        {"hardware", "FILE|NAME",
-         "whose [rates] say which kernels are worth measuring (default: this GPU's)"},
+        {"hardware", "FILE|NAME", "whose [rates] say which kernels are worth measuring (default: this GPU's)",
+         false, machine_words},
         {"fresh", "", "measure anew: nothing that the file holds is used, and it is replaced"},
         {"show", "", "what the file holds; needs no GPU"},
         {"verify", "", "whether the file can be used here and agrees with itself; exit 1 if not"},
         {"rounds", "N", "samples of each kernel (default 7)"},
         deterministic},
-       command_tune},
+       command_tune,
+       scenario_words},
       {"calibrate",
        "",
        "measure this machine's GPUs, links and host into a hardware file",
@@ -236,75 +252,48 @@ const std::vector<Command>& commands() {
         {"budget", "SECONDS", "of GPU time (default 300); 0 measures nothing and needs no GPU"},
         {"gpus", "N", "the first N of the machine (default all)"},
         {"base", "FILE|NAME",
-         "what is not measured (default: the shipped file of this GPU, else its data sheet)"},
+         "what is not measured (default: the shipped file of this GPU, else its data sheet)", false,
+         machine_words},
         {"import", "FILE", "messages from the JSON of nccl-tests (-J) or nvbandwidth (-j)", true},
         {"scenario", "SCENARIO",
-         "measure the squares of attention that it issues too, and hold its prediction against a run", true},
+         "measure the squares of attention that it issues too, and hold its prediction against a run", true,
+         scenario_words},
         {"strict", "", "exit 1 if anything made the measurement doubtful"}},
        command_calibrate,
+       nullptr,
        false,
        true},
+      {"new", "[FILE]",
+       "write a scenario: asks five questions on a terminal, or takes the answers as options",
+       "cplab new mine.toml --algorithm ring --ranks 8 --sequence 128K --heads 32 --hardware h100x8",
+       new_options(hardware), command_new},
+      {"explain",
+       "[WORD]",
+       "what a key, option, algorithm, placement or key of a result is: unit, default, legal values, page",
+       "cplab explain problem.window",
+       {},
+       command_explain,
+       explained_words},
+      {"schema",
+       "COMMAND",
+       "the JSON schema of a command's --json",
+       "cplab schema simulate",
+       {},
+       command_schema,
+       schema_words},
+      {"completion",
+       "bash|zsh",
+       "the shell's completion, to be sourced",
+       "source <(cplab completion bash)",
+       {},
+       command_completion,
+       shell_words},
+      {"man", "", "this program's manual page, for man -l", "cplab man > cplab.1", {}, command_man},
   };
   return table;
 }
 
-std::size_t width_for(const std::ostream& out) {
-  return width_of_output(&out == &std::cout ? 1 : -1);
-}
-
-// Two columns, the second folded; beneath a first one that is too wide.
-void write_two_columns(std::ostream& out, std::string left, std::size_t width, std::string_view right) {
-  if (left.size() + 2 > width) {
-    out << left << '\n';
-    left.clear();
-  }
-  left.resize(width, ' ');
-  write_beside(out, left, right, width_for(out));
-}
-
-void write_options(std::ostream& out, const std::vector<OptionSpec>& options) {
-  for (const OptionSpec& option : options) {
-    std::string left = "  --" + std::string(option.name);
-    if (!option.value.empty()) left += " " + std::string(option.value);
-    write_two_columns(out, left, 30, std::string(option.help) + (option.repeatable ? "; repeatable" : ""));
-  }
-}
-
-void write_overview(std::ostream& out) {
-  out << "cplab: context-parallel attention, simulated, executed and verified from one plan.\n\n"
-         "usage: cplab COMMAND ... [options]      cplab COMMAND --help      cplab --version\n\n";
-  for (const Command& command : commands())
-    write_two_columns(out, "  " + std::string(command.name) + " " + std::string(command.positional), 40,
-                      command.summary);
-  out << '\n';
-  for (const char* paragraph :
-       {"SCENARIO is a path, a name in scenarios/, or - (standard input). Paths on a command line, those of "
-        "--set hardware.file "
-        "too, "
-        "are relative to the current folder; names are those of `cplab list`. The program looks for "
-        "scenarios/ "
-        "in ../../scenarios beside itself; CPLAB_SCENARIOS=FOLDER says where else it is.",
-        "Exit codes: 0 fine, 1 ran and is wrong, 2 usage or scenario error, 3 environment (also: an output "
-        "that "
-        "cannot be written). A signal ends it as usual (SIGINT 130, SIGTERM 143, SIGPIPE 141 in a shell); "
-        "files "
-        "appear whole or not at all.",
-        "CPLAB_MEMORY=SIZE (such as 64G) is the memory that a command may use; default: what the machine, "
-        "the "
-        "cgroup and the limits of the process leave. What needs more is refused (3).",
-        "Text is folded to the terminal's width, or to COLUMNS; where there is neither, to 100."})
-    write_folded(out, paragraph, width_for(out));
-}
-
-void write_help(std::ostream& out, const Command& command) {
-  out << "usage: cplab " << command.name << ' ' << command.positional << " [options]\n\n";
-  write_folded(out, command.summary, width_for(out));
-  out << '\n';
-  write_options(out, command.options);
-  if (!command.options.empty()) out << '\n';
-  write_options(out, common_options());
-  out << "\nexample: " << command.example << '\n';
-}
+namespace {
 
 const Command& find_command(const std::string& name) {
   const auto found = std::find_if(commands().begin(), commands().end(),
@@ -386,6 +375,10 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
     for (const auto& [name, text] : versions_of_build()) out << name << ' ' << text << '\n';
     return exit_fine;
   }
+  if (words.front() == "completion" && words.size() > 1 && words[1] == "words") {  // what the scripts ask
+    for (const std::string& word : completions({words.begin() + 2, words.end()})) out << word << '\n';
+    return exit_fine;
+  }
   const Command& command = find_command(words.front());
   const std::vector<std::string> rest(words.begin() + 1, words.end());
   if (std::find(rest.begin(), rest.end(), "--help") != rest.end()) {
@@ -393,7 +386,7 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
     return exit_fine;
   }
   std::vector<OptionSpec> options = command.options;
-  options.insert(options.end(), common_options().begin(), common_options().end());
+  options.insert(options.end(), options_of_all().begin(), options_of_all().end());
   const Arguments arguments(rest, options, positional_count(command));
   (void)arguments.integer("seed", 1, 0, INT64_MAX);  // a wrong value is an error even where it is not used
   Console console(out, err, arguments, stop);

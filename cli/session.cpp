@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <ostream>
+#include <sstream>
 
 #include "algorithms/core/build.hpp"
 #include "cli/console.hpp"
@@ -181,15 +182,19 @@ std::string describe_problem(const Scenario& scenario, std::span<const std::int6
   return text + fmt::format(", {}", name(problem.direction));
 }
 
-void write_findings(std::ostream& out, std::span<const Finding> findings, bool color) {
+void write_findings(std::ostream& out, std::span<const Finding> findings, const TextStyle& style) {
   for (const Finding& finding : findings) {
-    if (color) write_control(out, "\033[1;31m");
-    out << name(finding.kind);
-    if (color) write_control(out, "\033[0m");
-    if (finding.rank >= 0) out << "  rank " << finding.rank;
-    if (!finding.operation.empty()) out << "  operation " << printable(finding.operation);
-    if (!finding.buffer.empty()) out << "  buffer " << printable(finding.buffer);
-    out << "  " << printable(finding.message) << '\n';
+    const std::string_view kind = name(finding.kind);
+    std::string text(kind);
+    if (finding.rank >= 0) text += "  rank " + std::to_string(finding.rank);
+    if (!finding.operation.empty()) text += "  operation " + printable(finding.operation);
+    if (!finding.buffer.empty()) text += "  buffer " + printable(finding.buffer);
+    std::ostringstream lines;
+    write_folded(lines, text + "  " + printable(finding.message), style.width, "  ");
+    if (style.color) write_control(out, "\033[1;31m");
+    out << kind;
+    if (style.color) write_control(out, "\033[0m");
+    out << lines.str().substr(kind.size());
   }
 }
 

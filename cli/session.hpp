@@ -59,7 +59,7 @@ std::string describe_problem(const Scenario&, std::span<const std::int64_t> rank
 // What a page says at its top of one scenario.
 PageTitle page_title(const Scenario&);
 
-// One line a finding: kind, rank, operation, buffer, message.
-void write_findings(std::ostream&, std::span<const Finding>, bool color);
+// A paragraph a finding: kind, rank, operation, buffer, message.
+void write_findings(std::ostream&, std::span<const Finding>, const TextStyle&);
 
 }  // namespace cplab

@@ -6,6 +6,8 @@
 #include <initializer_list>
 #include <string>
 
+#include "report/scenario_keys.hpp"
+
 namespace cplab {
 namespace {
 
@@ -328,20 +330,12 @@ SettingTables read_tables(const JsonNode& list) {
 }  // namespace
 
 const std::vector<std::string>& problem_keys() {
-  static const std::vector<std::string> keys{
-      "attention",   "batch",          "sequence",     "lengths",     "padded_lengths", "heads",
-      "kv_heads",    "head_size",      "value_size",   "dtype",       "format",         "mask",
-      "window",      "scale",          "max_logit",    "transition",  "gate",           "slopes",
-      "bias",        "keep",           "top_k",        "block",       "softcap",        "direction",
-      "sink",        "buckets",        "max_distance", "kv_sequence", "kv_lengths",     "kv_padded_lengths",
-      "align",       "kv_latent",      "rope_size",    "chunk",       "prefix",         "groups",
-      "convolution", "mask_rectangles"};
+  static const std::vector<std::string> keys = names_of(problem_key_table());
   return keys;
 }
 
 const std::vector<std::string>& parallel_keys() {
-  static const std::vector<std::string> keys{"ranks", "replicas",     "groups", "algorithm",      "placement",
-                                             "homes", "kv_placement", "pieces", "tokens_per_rank"};
+  static const std::vector<std::string> keys = names_of(parallel_key_table());
   return keys;
 }
 

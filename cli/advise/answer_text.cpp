@@ -180,7 +180,13 @@ void write_answer(std::ostream& out, const Question& question, const Answer& ans
   if (question.price_per_gpu_hour > 0) write_folded(out, "\n" + price_text(question, answer), style.width);
   if (!question.attention_alone) write_folded(out, peak_text(answer), style.width);
   if (!answer.emitted.empty()) out << '\n';
-  for (const std::string& line : answer.emitted) out << line << '\n';
+  for (const std::string& line : answer.emitted) {
+    if (!line.starts_with("# ")) {
+      out << line << '\n';
+      continue;
+    }
+    for (const std::string& part : folded(line.substr(2), style.width - 2)) out << "# " << part << '\n';
+  }
 }
 
 void write_answer_csv(std::ostream& out, const Question& question, const Answer& answer) {

@@ -8,6 +8,7 @@
 #include "cli/advise/question.hpp"
 #include "cli/commands/command.hpp"
 #include "cli/files/toml_table.hpp"
+#include "cli/option_words.hpp"
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "decide/emit/emit.hpp"
@@ -18,9 +19,7 @@ namespace {
 
 std::optional<Framework> framework_asked(const Arguments& arguments, const Question& question) {
   if (!arguments.has("emit")) return {};
-  std::vector<std::string> legal;
-  for (const Framework each : frameworks()) legal.emplace_back(name(each));
-  const std::string word = arguments.word("emit", "", legal);
+  const std::string word = arguments.word("emit", "");
   if (question.attention_alone)
     throw InputError("--emit " + word + ": flags are of a model; --model or a [model] is needed");
   return framework_of(word);
@@ -37,7 +36,7 @@ std::vector<std::string> emitted(Framework framework, const Question& question, 
 
 std::vector<OptionSpec> advise_options(const OptionSpec& hardware) {
   return {
-      {"model", "NAME|FILE", "a preset of `list models`, or a Hugging Face config.json"},
+      {"model", "NAME|FILE", "a preset of `list models`, or a Hugging Face config.json", false, model_words},
       {"gpus", "N", "how many (default: training.gpus of the scenario)"},
       {"sequence", "L", "tokens of a row (default: training.sequence)"},
       hardware,
@@ -47,7 +46,8 @@ std::vector<OptionSpec> advise_options(const OptionSpec& hardware) {
        true},
       {"baseline", "LAYOUT", "compare with this one term by term, such as tp=8,cp=2,algorithm=ring"},
       {"price", "AMOUNT", "of a GPU hour: cost of a million tokens"},
-      {"emit", "FRAMEWORK", "flags to paste: megatron, torchtitan, verl, ms-swift, deepspeed, vllm, sglang"},
+      {"emit", "FRAMEWORK", "flags to paste: megatron, torchtitan, verl, ms-swift, deepspeed, vllm, sglang",
+       false, framework_words},
       {"fit", "", "fewest GPUs for these rows, the longest row on these GPUs, what frees memory"},
       {"brief", "", "no what-ifs and no break-even lengths"},
       {"exhaustive", "", "simulate every legal layout, whatever its bound says"},

@@ -229,6 +229,22 @@ TextTable table_for_people(const std::vector<AlgorithmRow>& rows) {
   return table;
 }
 
+// Bars and the front of time against memory, for a terminal.
+void write_pictures(std::ostream& out, const std::vector<AlgorithmRow>& rows, const PictureStyle& style) {
+  if (style.glyphs == Glyphs::none || rows.empty()) return;
+  std::vector<PicturePoint> points;
+  for (const AlgorithmRow& row : rows) {
+    const std::string choices = choices_text(row.choices);
+    points.push_back({row.algorithm + ", " + row.placement + (choices.empty() ? "" : ", " + choices),
+                      row.time_s, row.low_s, row.high_s, row.peak_bytes, row.may_be_fastest});
+  }
+  out << "\ntime, and on to the upper end of its band\n";
+  write_time_bars(out, points, style);
+  if (points.size() < 2) return;
+  out << "\ntime against peak memory; letters: nothing else is both faster and smaller\n";
+  write_pareto(out, points, style);
+}
+
 TextTable table_for_files(const AlgorithmTable& all) {
   TextTable table({{"algorithm", ""},
                    {"placement", ""},
@@ -320,6 +336,16 @@ void write_algorithms_json(std::ostream& out, const AlgorithmTable& all) {
 
 }  // namespace
 
+FastestAlgorithm fastest_algorithm(const ScenarioFile& file, Progress& progress) {
+  AlgorithmTable all(Arguments({"--algorithms", "all"}, {{"algorithms", "all|A,B", ""}}, 0), file);
+  all.simulate(progress);
+  if (all.rows.empty()) throw InputError("no algorithm takes this scenario; " + all.refused.front().reason);
+  const auto fitting =
+      std::find_if(all.rows.begin(), all.rows.end(), [](const auto& row) { return row.fit.fits; });
+  const AlgorithmRow& row = fitting == all.rows.end() ? all.rows.front() : *fitting;
+  return {row.algorithm, row.placement, row.choices, all.rows.size(), row.fit.fits};
+}
+
 int simulate_algorithms(const Arguments& arguments, Console& console) {
   for (const char* option : {"plan", "rerun", "anyway", "inject", "operations", "strict", "html"})
     if (arguments.has(option))
@@ -350,6 +376,7 @@ int simulate_algorithms(const Arguments& arguments, Console& console) {
   table_for_people(all.rows).write(out, console.style());
   out << "\n* may be the fastest: its band reaches down into the band of the first row\n"
          "fits: one attention call, weights, optimizer and other layers not counted\n";
+  write_pictures(out, all.rows, console.picture());
   write_refused(out, all, width);
   console.write_json_to_option([&](std::ostream& stream) { write_algorithms_json(stream, all); });
   console.write_csv_to_option([&](std::ostream& stream) { table_for_files(all).write_csv(stream); });

@@ -119,9 +119,10 @@ int command_check(const Arguments& arguments, Console& console) {
   report.header.notes.insert(report.header.notes.end(), costs.begin(), costs.end());
 
   std::ostream& out = console.text();
-  out << describe(plan.scenario) << '\n';
-  if (fault) out << injected_text(*fault) << '\n';
-  write_findings(out, result.findings, console.color());
+  const TextStyle style = console.style();
+  write_folded(out, describe(plan.scenario), style.width, "  ");
+  if (fault) write_folded(out, injected_text(*fault), style.width, "  ");
+  write_findings(out, result.findings, style);
   out << fmt::format("{}: {} rounds of communication, {} messages\n", result.ok() ? "right" : "wrong",
                      result.rounds, result.messages);
   for (const std::string& cost : costs) write_folded(out, cost, console.style().width, "  ");

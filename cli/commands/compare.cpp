@@ -118,55 +118,61 @@ TextTable table_for_files(const CompareReport& report) {
   return table;
 }
 
-void write_side(std::ostream& out, const char* what, const CompareSide& side) {
-  out << fmt::format("{:<10}{} ({}{}): {}, peak memory {}\n", what, side.file, side.command,
-                     side.machine.empty() ? "" : ", " + side.machine, time_text(side.time_s),
-                     bytes_text(static_cast<double>(side.peak_bytes)));
+void write_side(std::ostream& out, const char* what, const CompareSide& side, const TextStyle& style) {
+  write_beside(out, fmt::format("{:<10}", what),
+               fmt::format("{} ({}{}): {}, peak memory {}", side.file, side.command,
+                           side.machine.empty() ? "" : ", " + side.machine, time_text(side.time_s),
+                           bytes_text(static_cast<double>(side.peak_bytes))),
+               style.width);
 }
 
 // "backward/attend_backward -1.20 ms (-8.1 % of the measured time), ..."
-void write_largest(std::ostream& out, const CompareReport& report) {
+void write_largest(std::ostream& out, const CompareReport& report, const TextStyle& style) {
   constexpr int most_named = 3;
   constexpr double worth_naming = 0.0005;  // of the measured time: less is printed as 0.0 %
   int named = 0;
+  std::string text;
   for (const CompareSegment& segment : by_difference(report)) {
     const bool small = std::abs(difference_s(segment)) < worth_naming * report.measured.time_s;
     if (!is_kind(segment) || is_part(segment) || small || named == most_named) continue;
-    out << (named++ == 0 ? "most of the difference, mean of the ranks: " : ", ");
-    out << fmt::format("{} {} ({} % of the {} time)", segment.name, time_text(difference_s(segment)),
-                       format_signed_percent(difference_s(segment) / report.measured.time_s),
-                       names_of(report).second);
+    text += named++ == 0 ? "most of the difference, mean of the ranks: " : ", ";
+    text += fmt::format("{} {} ({} % of the {} time)", segment.name, time_text(difference_s(segment)),
+                        format_signed_percent(difference_s(segment) / report.measured.time_s),
+                        names_of(report).second);
   }
-  if (named > 0) out << '\n';
+  if (named > 0) write_folded(out, text, style.width, "  ");
 }
 
 void write_text(std::ostream& out, const CompareReport& report, const TextStyle& style) {
-  out << describe(report.scenario) << '\n';
+  const auto fold = [&](const std::string& text) { write_folded(out, text, style.width, "  "); };
+  fold(describe(report.scenario));
   const SideNames sides = names_of(report);
-  write_side(out, sides.first, report.predicted);
-  write_side(out, sides.second, report.measured);
-  out << fmt::format("time {} %, peak memory {} bytes", format_signed_percent(report.time_error),
-                     format_count(report.memory_error_bytes));
-  if (report.rank_memory_error_bytes != report.memory_error_bytes) {
-    out << fmt::format("; on the rank where it differs most {} bytes",
-                       format_count(report.rank_memory_error_bytes));
-  }
-  out << fmt::format("\ncompute alone, without launches, messages and waiting: {}, {} %\n",
-                     time_text(report.compute_alone_s), format_signed_percent(report.compute_alone_error));
+  write_side(out, sides.first, report.predicted, style);
+  write_side(out, sides.second, report.measured, style);
+  std::string errors =
+      fmt::format("time {} %, peak memory {} bytes", format_signed_percent(report.time_error),
+                  format_count(report.memory_error_bytes));
+  if (report.rank_memory_error_bytes != report.memory_error_bytes)
+    errors += fmt::format("; on the rank where it differs most {} bytes",
+                          format_count(report.rank_memory_error_bytes));
+  fold(errors);
+  fold(fmt::format("compute alone, without launches, messages and waiting: {}, {} %",
+                   time_text(report.compute_alone_s), format_signed_percent(report.compute_alone_error)));
   std::string phases;
   for (const CompareSegment& segment : report.segments) {
     if (!segment.null_s || segment.name == "total") continue;
     phases += fmt::format("{}{} {} %, alone {} %", phases.empty() ? "" : "; ", segment.name,
                           format_signed_percent(segment.error), format_signed_percent(segment.null_error));
   }
-  if (!phases.empty()) out << "phases: " << phases << '\n';
-  write_largest(out, report);
-  for (const std::string& note : report.notes) out << "note: " << note << '\n';
+  if (!phases.empty()) fold("phases: " + phases);
+  write_largest(out, report, style);
+  for (const std::string& note : report.notes) fold("note: " + note);
   out << '\n';
   table_for_people(report).write(out, style);
-  out << fmt::format(
-      "\nthe time of the rank that ends last ({} {}, {} {}), by what runs on it at each moment\n\n",
-      sides.first, report.predicted.last_rank, sides.second, report.measured.last_rank);
+  out << '\n';
+  fold(fmt::format("the time of the rank that ends last ({} {}, {} {}), by what runs on it at each moment",
+                   sides.first, report.predicted.last_rank, sides.second, report.measured.last_rank));
+  out << '\n';
   table_of_terms(report).write(out, style);
 }
 
@@ -200,14 +206,15 @@ TextTable table_of_classes(const SpanComparison& comparison, bool for_files) {
 void write_text(std::ostream& out, const SpanComparison& comparison, const TextStyle& style) {
   constexpr std::size_t most_listed = 20, longest_name = 60;
   const TimeUnit unit = time_unit(std::max(comparison.predicted_s, comparison.measured_s));
-  out << describe(comparison.scenario) << '\n';
-  write_side(out, "predicted", comparison.predicted);
-  out << fmt::format("measured  {} ({})\n", comparison.file, comparison.tool);
-  out << fmt::format("rank {}, first start to last end: {} and {}, {} %; compute alone {}, {} %\n",
-                     comparison.rank, time_text(comparison.predicted_s), time_text(comparison.measured_s),
-                     format_signed_percent(comparison.error), time_text(comparison.compute_alone_s),
-                     format_signed_percent(comparison.compute_alone_error));
-  for (const std::string& note : comparison.notes) write_folded(out, "note: " + note, style.width, "  ");
+  const auto fold = [&](const std::string& text) { write_folded(out, text, style.width, "  "); };
+  fold(describe(comparison.scenario));
+  write_side(out, "predicted", comparison.predicted, style);
+  write_beside(out, "measured  ", comparison.file + " (" + comparison.tool + ")", style.width);
+  fold(fmt::format("rank {}, first start to last end: {} and {}, {} %; compute alone {}, {} %",
+                   comparison.rank, time_text(comparison.predicted_s), time_text(comparison.measured_s),
+                   format_signed_percent(comparison.error), time_text(comparison.compute_alone_s),
+                   format_signed_percent(comparison.compute_alone_error)));
+  for (const std::string& note : comparison.notes) fold("note: " + note);
   out << '\n';
   TextTable segments({{"time under way", "", Align::left},
                       {"predicted", unit.name},

@@ -74,10 +74,8 @@ std::vector<ListedKernel> rows_of(const cuda::KernelBuild& build, const cuda::Co
 }
 
 std::vector<cuda::Architecture> gpus_of(const Arguments& arguments) {
-  std::vector<std::string> legal;
-  for (const cuda::Architecture& gpu : cuda::architectures) legal.emplace_back(gpu.name);
   const std::string wanted =
-      arguments.has("architecture") ? arguments.word("architecture", "", legal) : std::string();
+      arguments.has("architecture") ? arguments.word("architecture", "") : std::string();
   std::vector<cuda::Architecture> gpus;
   for (const cuda::Architecture& gpu : cuda::architectures)
     if (wanted.empty() || gpu.name == wanted) gpus.push_back(gpu);

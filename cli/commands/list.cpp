@@ -12,6 +12,7 @@
 #include "cli/commands/model_table.hpp"
 #include "cli/files/scenario_file.hpp"
 #include "cli/files/toml_table.hpp"
+#include "cli/option_words.hpp"
 #include "cli/vocabulary.hpp"
 #include "report/json.hpp"
 
@@ -156,8 +157,7 @@ TextTable fault_table() {
 }  // namespace
 
 int command_list(const Arguments& arguments, Console& console) {
-  const std::vector<std::string> kinds{"algorithms", "placements", "scenarios", "hardware",
-                                       "models",     "faults",     "published", "studies"};
+  const std::vector<std::string> kinds = list_words();
   std::string kind;
   if (!arguments.positional().empty()) {
     kind = arguments.positional().front();

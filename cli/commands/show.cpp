@@ -323,10 +323,14 @@ int command_show(const Arguments& arguments, Console& console) {
   write_folded(out, settings, console.style().width);
   out << fmt::format("{} padding tokens of the placement\n", plan.placement_padding_tokens);
   const Problem& problem = file.scenario.problem;
-  if (problem.adds_pairs() || problem.chunk > 0 || problem.is_cross())
-    out << "\nqueries down, keys to the right (# all pairs, + half of them or more, . fewer), ranks of the "
-           "queries:\n"
-        << mask_picture(file.scenario);
+  if (problem.adds_pairs() || problem.chunk > 0 || problem.is_cross()) {
+    out << '\n';
+    write_folded(out,
+                 "queries down, keys to the right (# all pairs, + half of them or more, . fewer), ranks of "
+                 "the queries:",
+                 console.style().width);
+    out << mask_picture(file.scenario);
+  }
   TextTable all_operations = operation_table({}, prediction.has_value(), Audience::files);
   for (const RankPlan& rank : plan.ranks) {
     if (only >= 0 && rank.rank != only) continue;
@@ -352,7 +356,8 @@ int command_show(const Arguments& arguments, Console& console) {
       file.asked ? defaults::taken(*file.asked, plan) : std::vector<TakenDefault>();
   write_defaults(out, defaults, console.style());
   if (prediction)
-    out << "Times are predicted: " << describe(prediction->figures.origins) << " of busy time.\n";
+    write_folded(out, "Times are predicted: " + describe(prediction->figures.origins) + " of busy time.",
+                 console.style().width);
   else
     out << "Bytes and FLOPs only, not what binds: " << no_times << ".\n";
   console.write_json_to_option([&](std::ostream& stream) {

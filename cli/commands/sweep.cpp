@@ -96,6 +96,7 @@ PageTitle title_of(const SweepReport& report) {
 int write_results(const SweepReport& report, const std::string& csv, const Arguments& arguments,
                   Console& console) {
   write_summary(console.text(), report, console.style());
+  write_pictures(console.text(), report, console.picture());
   write_page_output(arguments, console,
                     [&](std::ostream& stream) { write_page(stream, title_of(report), report); });
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });

@@ -78,9 +78,10 @@ const char* reference_name(const Problem& problem) {
 void write_verified(Console& console, const ScenarioFile& file, const Plan& plan, const VerifyReport& report,
                     const std::string& injected, const std::string& equal, const std::string& gave_up) {
   std::ostream& out = console.text();
-  out << describe(file.scenario) << '\n';
-  if (!injected.empty()) out << injected << '\n';
-  write_findings(out, report.findings, console.color());
+  const TextStyle style = console.style();
+  write_folded(out, describe(file.scenario), style.width, "  ");
+  if (!injected.empty()) write_folded(out, injected, style.width, "  ");
+  write_findings(out, report.findings, style);
   if (!report.tensors.empty()) {
     worst_table(report.tensors).write(out, console.style());
     out << fmt::format("(of each tensor the worst of {} ranks)\n", plan.ranks.size());

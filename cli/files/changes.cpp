@@ -6,11 +6,9 @@
 #include <map>
 
 #include "algorithms/core/list.hpp"
-#include "cli/files/model_file.hpp"
 #include "cli/files/scenario_file.hpp"
-#include "cli/files/training_file.hpp"
+#include "cli/keys/keys.hpp"
 #include "cli/vocabulary.hpp"
-#include "report/scenario_json.hpp"
 
 namespace cplab {
 
@@ -106,14 +104,13 @@ std::string hardware_option(const std::string& key, const std::string& value) {
 }
 
 const std::vector<std::string>& legal_keys(std::string_view section) {
-  static const std::map<std::string, std::vector<std::string>, std::less<>> keys{
-      {"problem", problem_keys()},
-      {"parallel", parallel_keys()},
-      {"simulate",
-       {"collective_model", "cuda_graph", "run_ahead", "iteration", "engine", "slow", "jitter", "seed"}},
-      {"hardware", {"file"}},
-      {"model", model_keys()},
-      {"training", training_keys()}};
+  static const std::map<std::string, std::vector<std::string>, std::less<>> keys = [] {
+    std::map<std::string, std::vector<std::string>, std::less<>> all;
+    for (const std::string_view each : key_sections())
+      if (each != "study") all.emplace(each, names_of(key_table(each)));
+    all["hardware"] = {"file"};  // the others are keys of its file
+    return all;
+  }();
   static const std::vector<std::string> none;
   const auto found = keys.find(section);
   return found == keys.end() ? none : found->second;

@@ -5,6 +5,7 @@
 #include "cli/files/model_file.hpp"
 #include "cli/files/model_parts.hpp"
 #include "cli/files/scenario_words.hpp"
+#include "cli/keys/keys.hpp"
 
 namespace cplab {
 
@@ -12,28 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The range of one of the keys that are whole numbers.
-struct SizeKey {
-  const char* key;
-  std::int64_t low, high;
-};
-constexpr SizeKey size_keys[] = {
-    {"layers", 1, most::layers},       {"hidden", 1, most::hidden},
-    {"ffn", 1, most::width},           {"vocabulary", 1, most::vocabulary},
-    {"heads", 1, most::heads},         {"kv_heads", 1, most::heads},
-    {"head_size", 1, most::head_size}, {"value_size", 1, most::head_size},
-    {"window", -1, most::tokens},      {"global_every", 0, most::layers},
-    {"experts", 0, most::experts},     {"experts_per_token", 1, most::experts},
-    {"expert_ffn", 1, most::width},    {"shared_ffn", 0, most::width},
-    {"prediction_layers", 0, 64},      {"max_positions", 0, most::tokens},
-};
-
-// The whole number at one of these keys; none if the table has not got it.
-std::optional<std::int64_t> size_at(const Table& table, std::string_view key) {
-  const auto* found = std::find_if(std::begin(size_keys), std::end(size_keys),
-                                   [&](const SizeKey& each) { return each.key == key; });
+// The whole number at `key`; none if the table has not got it.
+std::optional<std::int64_t> size_at(const Table& table, const char* key) {
   if (!table.has(key)) return {};
-  return in_range(table, found->key, table.integer(key), found->low, found->high);
+  return whole_or(table, key, 0);
 }
 
 std::int64_t need(const Table& table, const char* key) {
@@ -140,14 +123,14 @@ Model by_hand(const Table& table) {
                                 " is no multiple of heads = " + std::to_string(kind.heads));
   kind.head_size = size_at(table, "head_size").value_or(model.hidden / kind.heads);
   kind.value_size = size_at(table, "value_size").value_or(kind.head_size);
-  kind.bias = table.flag("bias", false);
+  kind.bias = flag(table, "bias");
   const std::int64_t window = size_at(table, "window").value_or(-1);
-  const std::int64_t every = size_at(table, "global_every").value_or(0);
+  const std::int64_t every = whole(table, "global_every");
   if (every > 0 && window < 0) table.fail("global_every", "needs window: it says which layers have none");
   kind.name = name_of(kind);
   FeedForwardKind feed_forward;
   feed_forward.experts = size_at(table, "experts").value_or(0);
-  feed_forward.gated = table.flag("gated", true);
+  feed_forward.gated = flag(table, "gated");
   if (feed_forward.experts > 0) {
     feed_forward.chosen = need(table, "experts_per_token");
     feed_forward.width = need(table, "expert_ffn");
@@ -195,7 +178,7 @@ Model named(const Table& table, const std::string& scenario) {
   const std::string preset = table.text("preset");
   const std::vector<std::string> names = model_names();
   if (!names.empty() && std::find(names.begin(), names.end(), preset) == names.end())
-    (void)word(table, "preset", names);
+    (void)word_of(table, "preset", names);
   return find_model(preset);
 }
 
@@ -205,19 +188,14 @@ const char* key_of(const ModelError& error, const Table& table) {
   if (is("width")) return table.has("expert_ffn") ? "expert_ffn" : "ffn";
   if (is("shared_width")) return "shared_ffn";
   if (is("chosen")) return "experts_per_token";
-  for (const SizeKey& each : size_keys)
-    if (is(each.key)) return each.key;
-  return "hidden";
+  const KeyInfo* const row = find_key("model." + error.key);
+  return row && row->type == KeyType::whole ? row->name_in_section().data() : "hidden";  // of a literal
 }
 
 }  // namespace
 
 const std::vector<std::string>& model_keys() {
-  static const std::vector<std::string> keys = [] {
-    std::vector<std::string> all{"config", "preset", "name", "tied_embeddings", "bias", "gated"};
-    for (const SizeKey& each : size_keys) all.emplace_back(each.key);
-    return all;
-  }();
+  static const std::vector<std::string> keys = names_of(model_key_table());
   return keys;
 }
 

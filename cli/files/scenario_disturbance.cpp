@@ -58,7 +58,7 @@ Disturbance read_disturbance(const Table& simulate, std::int64_t world, std::vec
     }
     std::ranges::sort(disturbance.slow, {}, &SlowRank::rank);
   }
-  disturbance.jitter = simulate.number("jitter", 0);
+  disturbance.jitter = number(simulate, "jitter");
   if (!(disturbance.jitter >= 0 && disturbance.jitter < 1))
     simulate.fail(
         "jitter",

@@ -15,8 +15,7 @@ void read_dynamic_mask(const Table& table, Problem& p) {
         table.fail(key, "only dynamic mask attention has it; legal with attention = \"dynamic_mask\" alone");
     return;
   }
-  p.keep = std::array{Keep::none, Keep::top_k, Keep::relu}.at(
-      word(table, "keep", {"none", "top_k", "relu"}, "none"));
+  p.keep = std::array{Keep::none, Keep::top_k, Keep::relu}.at(word(table, "keep"));
   if (p.keep != Keep::none && p.bias == BiasForm::none)
     table.fail("keep",
                "keys are selected by their biases: needs bias = \"full\" or \"keys\"; legal without a "
@@ -26,7 +25,7 @@ void read_dynamic_mask(const Table& table, Problem& p) {
       table.fail("top_k",
                  "missing: keep = \"top_k\" keeps so many keys of a row; legal: an integer from 1 to " +
                      std::to_string(limits::tokens));
-    p.top_k = in_range(table, "top_k", table.integer("top_k"), 1, limits::tokens);
+    p.top_k = whole(table, "top_k");
   } else if (table.has("top_k")) {
     table.fail("top_k", "only keep = \"top_k\" has it; \"" + std::string(name(p.keep)) + "\" keeps " +
                             (p.keep == Keep::relu ? "keys whose bias is above 0" : "all keys"));
@@ -36,7 +35,7 @@ void read_dynamic_mask(const Table& table, Problem& p) {
       table.fail("block",
                  "smooths a selection of keys, and there is none; legal with keep = \"top_k\" or "
                  "\"relu\"");
-    p.block = in_range(table, "block", table.integer("block"), 0, limits::tokens);
+    p.block = whole(table, "block");
   }
 }
 

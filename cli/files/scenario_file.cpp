@@ -46,14 +46,6 @@ void note_window(const Problem& problem, std::vector<std::string>& notes) {
     note_side("right");
 }
 
-std::int64_t size(const Table& table, const char* key, std::int64_t high, const char* instead = "") {
-  if (!table.has(key)) {
-    table.fail(key, "missing; legal: an integer from 1 to " + std::to_string(high) +
-                        " (or a size such as \"128K\")" + instead);
-  }
-  return in_range(table, key, table.integer(key), 1, high);
-}
-
 // Lengths [LENGTHS, PADDED] of packed sequences. As many as `count`, if that is not 0.
 void read_lengths(const Table& table, const char* key, const char* padded_key, std::size_t wanted,
                   std::vector<std::int64_t>& lengths, std::vector<std::int64_t>& padded) {
@@ -114,7 +106,7 @@ void read_cross(const Table& table, Problem& problem) {
     read_lengths(table, key, "kv_padded_lengths", problem.lengths.size(), problem.kv_lengths,
                  problem.kv_padded_lengths);
   } else {
-    problem.kv_sequence = size(table, key, limits::tokens);
+    problem.kv_sequence = whole(table, key);
     problem.kv_lengths.assign(static_cast<std::size_t>(problem.batch), problem.kv_sequence);
     problem.kv_padded_lengths = problem.kv_lengths;
   }
@@ -125,8 +117,7 @@ void read_cross(const Table& table, Problem& problem) {
         "missing; where queries and keys differ in number, a causal mask or window needs it; legal: "
         "\"top_left\" (the first query stands on the first key), \"bottom_right\" (the last one on the "
         "last key)");
-  problem.align = std::array{Diagonal::top_left, Diagonal::bottom_right}.at(
-      word(table, "align", {"top_left", "bottom_right"}, "top_left"));
+  problem.align = std::array{Diagonal::top_left, Diagonal::bottom_right}.at(word(table, "align", "top_left"));
 }
 
 // What else a latent asks for is require_sizes' to say.
@@ -136,27 +127,26 @@ void read_latent(const Table& table, Problem& problem) {
       table.fail("rope_size", "only latent keys and values have it: missing beside it is kv_latent");
     return;
   }
-  problem.kv_latent = size(table, "kv_latent", limits::head_size);
-  problem.rope_size = in_range(table, "rope_size", table.integer("rope_size"), 0, limits::head_size);
+  problem.kv_latent = whole(table, "kv_latent");
+  problem.rope_size = whole(table, "rope_size");
 }
 
 Problem read_problem(const Table& table) {
   Problem problem;
   constexpr std::array attentions{Attention::softmax, Attention::linear, Attention::dynamic_mask};
-  problem.attention =
-      attentions.at(word(table, "attention", {"softmax", "linear", "dynamic_mask"}, "softmax"));
-  problem.format = static_cast<Format>(word(table, "format", {"bshd", "sbhd", "thd"}, "bshd"));
+  problem.attention = attentions.at(word(table, "attention"));
+  problem.format = static_cast<Format>(word(table, "format", "bshd"));
   if (table.has("lengths")) {
     read_packed_lengths(table, problem);
   } else {
     if (table.has("padded_lengths")) table.fail("padded_lengths", "needs lengths beside it");
-    problem.batch = in_range(table, "batch", table.integer("batch", 1), 1, limits::sequences);
-    problem.sequence = size(table, "sequence", limits::tokens, "; or lengths instead of batch and sequence");
+    problem.batch = whole(table, "batch");
+    problem.sequence = whole(table, "sequence", "; or lengths instead of batch and sequence");
     problem.lengths.assign(static_cast<std::size_t>(problem.batch), problem.sequence);
     problem.padded_lengths = problem.lengths;
   }
-  problem.heads = size(table, "heads", limits::heads);
-  problem.kv_heads = in_range(table, "kv_heads", table.integer("kv_heads", problem.heads), 1, limits::heads);
+  problem.heads = whole(table, "heads");
+  problem.kv_heads = whole_or(table, "kv_heads", problem.heads);
   if (problem.heads % problem.kv_heads != 0) {
     std::string divisors;
     for (std::int64_t g = 1; g <= problem.heads; ++g) {
@@ -165,12 +155,11 @@ Problem read_problem(const Table& table) {
     table.fail("kv_heads", "must divide heads = " + std::to_string(problem.heads) + ", but is " +
                                std::to_string(problem.kv_heads) + "; legal: " + divisors);
   }
-  problem.head_size = size(table, "head_size", limits::head_size);
-  problem.value_size =
-      in_range(table, "value_size", table.integer("value_size", problem.head_size), 1, limits::head_size);
+  problem.head_size = whole(table, "head_size");
+  problem.value_size = whole_or(table, "value_size", problem.head_size);
   constexpr DType dtypes[] = {DType::bf16, DType::fp16, DType::fp32, DType::fp64};
-  problem.dtype = dtypes[word(table, "dtype", {"bf16", "fp16", "fp32", "fp64"})];
-  const std::size_t mask = word(table, "mask", {"full", "causal", "none"});
+  problem.dtype = dtypes[word(table, "dtype")];
+  const std::size_t mask = word(table, "mask");
   problem.causal = mask == 1;
   problem.only_rectangles = mask == 2;
   if (table.has("window")) {
@@ -185,11 +174,9 @@ Problem read_problem(const Table& table) {
   read_cross(table, problem);
   read_rectangles(table, problem);
   problem.scale = table.number("scale", 1.0 / std::sqrt(static_cast<double>(problem.head_size)));
-  problem.max_logit = table.flag("max_logit", false);
-  const std::size_t direction =
-      word(table, "direction", {"forward", "forward+backward", "backward"}, "forward+backward");
-  problem.direction =
-      std::array{Direction::forward, Direction::forward_backward, Direction::backward}.at(direction);
+  problem.max_logit = flag(table, "max_logit");
+  constexpr std::array directions{Direction::forward, Direction::forward_backward, Direction::backward};
+  problem.direction = directions.at(word(table, "direction"));
   read_linear(table, problem);
   read_logits(table, problem);
   read_latent(table, problem);
@@ -199,16 +186,15 @@ Problem read_problem(const Table& table) {
 
 Parallel read_parallel(const Table& table) {
   Parallel parallel;
-  parallel.ranks = size(table, "ranks", limits::world);
-  parallel.replicas = in_range(table, "replicas", table.integer("replicas", 1), 1, limits::world);
+  parallel.ranks = whole(table, "ranks");
+  parallel.replicas = whole(table, "replicas");
   if (parallel.world() > limits::world) {
     table.fail("replicas", "ranks x replicas is " + std::to_string(parallel.world()) + "; at most " +
                                std::to_string(limits::world) + " ranks are supported");
   }
   parallel.groups = read_groups(table, parallel);
-  parallel.keys_everywhere = word(table, "kv_placement", {"same", "replicated"}, "same") == 1;
-  parallel.tokens_per_rank =
-      in_range(table, "tokens_per_rank", table.integer("tokens_per_rank", 0), 0, limits::tokens);
+  parallel.keys_everywhere = word(table, "kv_placement") == 1;
+  parallel.tokens_per_rank = whole_or(table, "tokens_per_rank", 0);
   if (table.has("pieces")) {
     for (const std::vector<std::int64_t>& piece : table.integer_lists("pieces")) {
       if (piece.size() != 4 || piece[0] < 0 || piece[0] >= limits::world)
@@ -232,12 +218,11 @@ Parallel read_parallel(const Table& table) {
 
 SimulateSettings read_simulate(const Table& table, std::int64_t world, std::vector<std::string>& notes) {
   SimulateSettings settings;
-  settings.stepwise = word(table, "collective_model", {"curve", "stepwise"}, "curve") == 1;
-  settings.cuda_graph = table.flag("cuda_graph", false);
-  if (table.has("run_ahead")) settings.run_ahead = size(table, "run_ahead", std::int64_t{1} << 31);
-  if (table.has("iteration")) settings.iteration = size(table, "iteration", std::int64_t{1} << 31);
-  const std::size_t engine = word(table, "engine", {"auto", "simgrid", "native"}, "auto");
-  settings.engine = static_cast<FlowEngineChoice>(engine);
+  settings.stepwise = word(table, "collective_model") == 1;
+  settings.cuda_graph = flag(table, "cuda_graph");
+  if (table.has("run_ahead")) settings.run_ahead = whole(table, "run_ahead");
+  if (table.has("iteration")) settings.iteration = whole(table, "iteration");
+  settings.engine = static_cast<FlowEngineChoice>(word(table, "engine"));
   settings.disturbance = read_disturbance(table, world, notes);
   return settings;
 }

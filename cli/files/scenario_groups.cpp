@@ -15,7 +15,7 @@ std::vector<std::vector<int>> read_groups(const Table& table, const Parallel& pa
   const auto ranks = static_cast<std::size_t>(parallel.ranks);
   std::vector<std::vector<int>> groups(count);
   if (table.kind("groups") != Table::Kind::list) {
-    const bool strided = word(table, "groups", {"consecutive", "strided"}, "consecutive") == 1;
+    const bool strided = word(table, "groups") == 1;
     for (std::size_t g = 0; g < count; ++g) {
       for (std::size_t p = 0; p < ranks; ++p) {
         groups[g].push_back(static_cast<int>(strided ? p * count + g : g * ranks + p));

@@ -88,8 +88,8 @@ void read_linear(const Table& table, Problem& p) {
   p.scale = 1;
   constexpr std::array transitions{Transition::decay, Transition::head, Transition::column,
                                    Transition::matrix};
-  p.transition = transitions.at(word(table, "transition", {"decay", "head", "column", "matrix"}, "decay"));
-  p.gate = std::array{Gate::column, Gate::head}.at(word(table, "gate", {"column", "head"}, "column"));
+  p.transition = transitions.at(word(table, "transition"));
+  p.gate = std::array{Gate::column, Gate::head}.at(word(table, "gate"));
   if (table.has("gate") && p.transition != Transition::matrix)
     table.fail("gate",
                "only transition = \"matrix\" has it; legal without: transition = \"head\" (one gate a head), "

@@ -37,11 +37,11 @@ void read_bias(const Table& table, Problem& p) {
   const bool dynamic = p.attention == Attention::dynamic_mask;
   if (dynamic)
     p.bias = std::array{BiasForm::none, BiasForm::full, BiasForm::keys}.at(
-        word(table, "bias", {"none", "full", "keys"}, "none"));
+        word_of(table, "bias", {"none", "full", "keys"}, "none"));
   else
     p.bias =
         std::array{BiasForm::none, BiasForm::alibi, BiasForm::buckets, BiasForm::full, BiasForm::keys}.at(
-            word(table, "bias", {"none", "alibi", "buckets", "full", "keys"}, "none"));
+            word(table, "bias"));
   if (p.bias == BiasForm::full && p.heads * p.pair_columns() > limits::pair_elements)
     table.fail("bias", "\"full\" has heads x sequence = " + std::to_string(p.heads * p.pair_columns()) +
                            " numbers for every query, at most " + std::to_string(limits::pair_elements) +
@@ -59,13 +59,13 @@ void read_logits(const Table& table, Problem& p) {
     return refuse(table, {"softcap", "sink", "bias", "buckets", "max_distance"},
                   "linear attention has no logits; legal with attention = \"softmax\"");
   read_bias(table, p);
-  p.softcap = table.number("softcap", 0);
+  p.softcap = number(table, "softcap");
   if (!(p.softcap >= 0) || !std::isfinite(p.softcap))
     table.fail("softcap", "legal: numbers from 0 on (0: none)");
   if (table.has("sink") && p.attention == Attention::dynamic_mask)
     table.fail("sink",
                "only attention = \"softmax\" has sinks: here a row may keep no key, and has no sum then");
-  p.sink = p.attention == Attention::softmax && word(table, "sink", {"none", "head"}, "none") == 1;
+  p.sink = p.attention == Attention::softmax && word(table, "sink") == 1;
   if (p.max_logit && !p.has_plain_logits())
     table.fail("max_logit",
                "is the largest scale q.k, of softmax attention without softcap and bias; legal here: false");

@@ -58,20 +58,24 @@ fs::path program_file() {
   return fs::read_symlink("/proc/self/exe", error);
 }
 
-// Beside an installed library the folder lies as part of its package.
+// Beside an installed library the folder lies as part of its package. Of a program that is installed,
+// PREFIX/bin/cplab, it is PREFIX/share/cplab/scenarios; of what lies in a build, build/release/cplab, the tree's.
 fs::path folder_beside_program() {
   const fs::path program = program_file();
   if (program.empty()) return {};
-  const fs::path installed = program.parent_path() / "scenarios";
-  if (program.extension() == ".so" && is_folder(installed)) return installed;
-  return (program.parent_path() / ".." / ".." / "scenarios").lexically_normal();
+  const fs::path folder = program.parent_path();
+  const bool library = program.extension() == ".so";
+  const fs::path installed =
+      (library ? folder / "scenarios" : folder / ".." / "share" / "cplab" / "scenarios").lexically_normal();
+  return is_folder(installed) ? installed : (folder / ".." / ".." / "scenarios").lexically_normal();
 }
 
 // Why there is no folder scenarios/, and what to do.
 std::string no_folder_text() {
   if (const char* given = given_folder()) return "CPLAB_SCENARIOS=" + std::string(given) + " is no folder";
   return "no folder of scenarios: " + folder_beside_program().string() +
-         " (../../scenarios of the program) is not there; set CPLAB_SCENARIOS to the folder scenarios/ of "
+         " (../../scenarios of the program, or ../share/cplab/scenarios) is not there; set CPLAB_SCENARIOS "
+         "to the folder scenarios/ of "
          "cplab";
 }
 

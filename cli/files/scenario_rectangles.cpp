@@ -45,8 +45,8 @@ MaskRectangle rectangle_of(const Table& table, const TomlValue& given) {
 }  // namespace
 
 void read_rectangles(const Table& table, Problem& p) {
-  p.chunk = in_range(table, "chunk", table.integer("chunk", 0), 0, limits::tokens);
-  p.prefix = in_range(table, "prefix", table.integer("prefix", 0), 0, limits::tokens);
+  p.chunk = whole(table, "chunk");
+  p.prefix = whole(table, "prefix");
   if (table.has("groups")) {
     for (const std::vector<std::int64_t>& group : table.integer_lists("groups")) {
       if (group.size() != 2 || group[0] < 0 || group[0] >= group[1])

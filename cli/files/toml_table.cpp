@@ -107,6 +107,10 @@ bool Table::is_set(std::string_view key) const {
   });
 }
 
+std::string Table::path() const {
+  return state_->path;
+}
+
 std::vector<std::string> Table::keys() const {
   struct Found {
     std::uint32_t line, column;

@@ -60,6 +60,7 @@ class Table {
   bool is_set(std::string_view key) const;
   bool is_made(std::string_view key) const;  // a section that assign() had to make
   std::vector<std::string> keys() const;
+  std::string path() const;  // dotted, from the root: "problem"; empty: it is the root
 
   // Each throws InputError for a missing key (the form without a default) or a wrong type. Integers also
   // accept sizes as strings: "128K", "4M", "1G" (report/quantity.hpp, count); overflow is an error.

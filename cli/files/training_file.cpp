@@ -6,14 +6,13 @@
 #include <cmath>
 
 #include "cli/files/scenario_words.hpp"
+#include "cli/keys/keys.hpp"
 
 namespace cplab {
 
 namespace {
 
-constexpr std::int64_t most_gpus = std::int64_t{1} << 20;
 constexpr std::int64_t most_tokens = std::int64_t{1} << 31;
-constexpr std::int64_t most_tokens_per_step = std::int64_t{1} << 40;
 
 // Keys that say something of the backward or of the optimizer.
 constexpr std::array training_only{"recompute",         "gradient_dtype",      "master_dtype",
@@ -21,32 +20,27 @@ constexpr std::array training_only{"recompute",         "gradient_dtype",      "
                                    "loss_chunks",       "feed_forward_chunks", "offload_checkpoints",
                                    "offload_optimizer", "offload_parameters",  "tokens_per_step"};
 
-std::int64_t count(const Table& table, const char* key, std::int64_t low, std::int64_t high,
-                   std::int64_t otherwise) {
-  return table.has(key) ? in_range(table, key, table.integer(key), low, high) : otherwise;
+// Bytes of an element of the dtype; of "none", which there are none of, 0.
+int bytes_of(std::string_view dtype) {
+  if (dtype == "none") return 0;
+  if (dtype == "fp32") return 4;
+  return dtype == "fp8" ? 1 : 2;
 }
 
-// Bytes of the word at `key`.
-int bytes_of(const Table& table, const char* key, const std::vector<std::pair<std::string, int>>& legal,
-             const char* otherwise) {
-  std::vector<std::string> words;
-  words.reserve(legal.size());
-  for (const auto& [each, bytes] : legal) words.push_back(each);
-  return legal.at(word(table, key, words, otherwise)).second;
+// How many numbers the optimizer keeps of each weight.
+int moments_of(std::string_view optimizer) {
+  if (optimizer == "sgd") return 0;
+  return optimizer == "adam" || optimizer == "adamw" ? 2 : 1;
 }
 
 void read_lengths(const Table& table, Training& training) {
   if (!table.has("lengths")) {
-    if (!table.has("sequence"))
-      table.fail("sequence",
-                 "missing; legal: an integer from 1 to 2147483648 (or a size such as \"128K\"), or "
-                 "lengths = [[LENGTH, WEIGHT], ...]");
-    training.sequence = in_range(table, "sequence", table.integer("sequence"), 1, most_tokens);
+    training.sequence = whole(table, "sequence", ", or lengths = [[LENGTH, WEIGHT], ...]");
     if (table.has("balanced"))
       table.fail("balanced", "needs lengths: sequences of one length take equally long");
     return;
   }
-  training.balanced = table.flag("balanced", false);
+  training.balanced = flag(table, "balanced");
   if (table.has("sequence"))
     table.fail("sequence", "goes without lengths: either says how long the sequences are");
   const std::string legal = "legal: [[LENGTH, WEIGHT], ...], a length from 1 on with its share of the tokens";
@@ -75,24 +69,17 @@ void read_sharding(const Table& table, Training& training) {
   if (table.has("fsdp") && table.has("zero"))
     table.fail("fsdp", "goes without zero: fsdp = true is zero = 3, false is zero = 1");
   if (table.has("fsdp")) training.zero = table.flag("fsdp", false) ? 3 : 1;
-  if (table.has("zero"))
-    training.zero = static_cast<int>(in_range(table, "zero", table.integer("zero"), 0, 3));
+  if (table.has("zero")) training.zero = static_cast<int>(whole(table, "zero"));
 }
 
 void read_precision(const Table& table, Training& training) {
-  static const std::vector<std::string> dtypes{"bf16", "fp16", "fp8", "fp4"};
-  training.dtype = dtypes.at(word(table, "dtype", dtypes, "bf16"));
-  training.parameter_bytes =
-      bytes_of(table, "parameter_dtype", {{"bf16", 2}, {"fp16", 2}, {"fp32", 4}, {"fp8", 1}}, "bf16");
-  training.gradient_bytes =
-      bytes_of(table, "gradient_dtype", {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}}, "fp32");
+  training.dtype = chosen(table, "dtype");
+  training.parameter_bytes = bytes_of(chosen(table, "parameter_dtype"));
+  training.gradient_bytes = bytes_of(chosen(table, "gradient_dtype"));
   training.master_bytes =
-      bytes_of(table, "master_dtype", {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}, {"none", 0}},
-               training.parameter_bytes == 4 ? "none" : "fp32");
-  const int moments = bytes_of(table, "optimizer",
-                               {{"adam", 2}, {"adamw", 2}, {"muon", 1}, {"momentum", 1}, {"sgd", 0}}, "adam");
-  training.optimizer_bytes = moments * bytes_of(table, "optimizer_dtype",
-                                                {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}, {"fp8", 1}}, "fp32");
+      bytes_of(chosen(table, "master_dtype", training.parameter_bytes == 4 ? "none" : "fp32"));
+  training.optimizer_bytes =
+      moments_of(chosen(table, "optimizer")) * bytes_of(chosen(table, "optimizer_dtype"));
 }
 
 // What divides `number`, at most `most` of it.
@@ -144,8 +131,8 @@ void read_degrees(const Table& table, Training& training) {
                                                                                  {"dp", &Training::dp},
                                                                                  {"ep", &Training::ep},
                                                                                  {"etp", &Training::etp}}};
-  for (const auto& [key, degree] : degrees) training.*degree = count(table, key, 1, most_gpus, 0);
-  training.pipeline_chunks = count(table, "pipeline_chunks", 1, 1024, 1);
+  for (const auto& [key, degree] : degrees) training.*degree = whole_or(table, key, 0);
+  training.pipeline_chunks = whole(table, "pipeline_chunks");
   if (training.pipeline_chunks > 1 && training.pp == 1)
     table.fail("pipeline_chunks", "a pipeline of one stage has no chunks; legal with pp = 1: 1");
 }
@@ -153,38 +140,7 @@ void read_degrees(const Table& table, Training& training) {
 }  // namespace
 
 const std::vector<std::string>& training_keys() {
-  static const std::vector<std::string> keys{"mode",
-                                             "balanced",
-                                             "gpus",
-                                             "sequence",
-                                             "lengths",
-                                             "tokens_per_step",
-                                             "micro_batch",
-                                             "tp",
-                                             "cp",
-                                             "pp",
-                                             "dp",
-                                             "ep",
-                                             "etp",
-                                             "pipeline_chunks",
-                                             "fsdp",
-                                             "zero",
-                                             "recompute",
-                                             "dtype",
-                                             "parameter_dtype",
-                                             "gradient_dtype",
-                                             "master_dtype",
-                                             "optimizer",
-                                             "optimizer_dtype",
-                                             "lora_rank",
-                                             "loss_chunks",
-                                             "offload_checkpoints",
-                                             "offload_optimizer",
-                                             "offload_parameters",
-                                             "overlap_tensor",
-                                             "fused_kernels",
-                                             "feed_forward_chunks",
-                                             "host_bytes"};
+  static const std::vector<std::string> keys = names_of(training_key_table());
   return keys;
 }
 
@@ -192,17 +148,14 @@ Training read_training(const Table& table) {
   for (const std::string& key : training_keys()) (void)table.has(key);
   table.finish();
   Training training;
-  training.mode = std::array{Mode::training, Mode::prefill, Mode::decode}.at(
-      word(table, "mode", {"training", "prefill", "decode"}, "training"));
+  training.mode = std::array{Mode::training, Mode::prefill, Mode::decode}.at(word(table, "mode"));
   if (training.mode != Mode::training)
     for (const char* key : training_only)
       if (table.has(key)) table.fail(key, "only training has it; legal with mode = \"training\" alone");
-  if (!table.has("gpus"))
-    table.fail("gpus", "missing; legal: an integer from 1 to " + std::to_string(most_gpus));
-  training.gpus = count(table, "gpus", 1, most_gpus, 0);
+  training.gpus = whole(table, "gpus");
   read_lengths(table, training);
-  training.tokens_per_step = count(table, "tokens_per_step", 1, most_tokens_per_step, 0);
-  training.micro_batch = count(table, "micro_batch", 1, 1 << 20, 1);
+  training.tokens_per_step = whole_or(table, "tokens_per_step", 0);
+  training.micro_batch = whole(table, "micro_batch");
   const std::int64_t least = (training.lengths.empty() ? training.sequence : 1) * training.micro_batch;
   if (training.tokens_per_step > 0 && training.tokens_per_step < least)
     table.fail("tokens_per_step", "is less than one micro-batch of " + std::to_string(least) + " tokens");
@@ -210,20 +163,20 @@ Training read_training(const Table& table) {
   require_product(table, training);
   read_sharding(table, training);
   training.recompute_given = table.has("recompute");
-  training.recompute = std::array{Recompute::none, Recompute::selective, Recompute::full}.at(
-      word(table, "recompute", {"none", "selective", "full"}, "none"));
+  training.recompute =
+      std::array{Recompute::none, Recompute::selective, Recompute::full}.at(word(table, "recompute", "none"));
   read_precision(table, training);
-  training.lora_rank = count(table, "lora_rank", 0, 1 << 16, 0);
-  training.loss_chunks = count(table, "loss_chunks", 1, 1 << 20, 1);
-  training.offload_checkpoints = table.flag("offload_checkpoints", false);
-  training.offload_optimizer = table.flag("offload_optimizer", false);
-  training.offload_parameters = table.flag("offload_parameters", false);
+  training.lora_rank = whole(table, "lora_rank");
+  training.loss_chunks = whole(table, "loss_chunks");
+  training.offload_checkpoints = flag(table, "offload_checkpoints");
+  training.offload_optimizer = flag(table, "offload_optimizer");
+  training.offload_parameters = flag(table, "offload_parameters");
   if (training.offload_parameters && training.zero != 3)
     table.fail("offload_parameters",
                "goes with zero = 3 alone, which gathers the weights of a layer at a time");
-  training.overlap_tensor = table.flag("overlap_tensor", true);
-  training.fused_kernels = table.flag("fused_kernels", true);
-  training.feed_forward_chunks = count(table, "feed_forward_chunks", 1, 1 << 20, 1);
+  training.overlap_tensor = flag(table, "overlap_tensor");
+  training.fused_kernels = flag(table, "fused_kernels");
+  training.feed_forward_chunks = whole(table, "feed_forward_chunks");
   if (table.has("host_bytes")) {
     training.host_bytes = table.whole("host_bytes", Quantity::bytes);
     if (training.host_bytes < 1)

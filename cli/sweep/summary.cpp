@@ -136,6 +136,28 @@ void write_notes(std::ostream& out, const SweepReport& report, const TextStyle& 
 
 }  // namespace
 
+void write_pictures(std::ostream& out, const SweepReport& report, const PictureStyle& style) {
+  if (style.glyphs == Glyphs::none || report.points.empty()) return;
+  std::vector<const SweepPoint*> all;
+  for (const SweepPoint& point : report.points) all.push_back(&point);
+  std::ranges::stable_sort(all, {}, &SweepPoint::time_s);
+  const auto columns = varying_keys(report.points);
+  std::vector<PicturePoint> points;
+  for (const SweepPoint* point : all) {
+    std::string name = std::to_string(point->number);
+    for (const auto& [key, shown] : columns)
+      for (const auto& [set, value] : point->set)
+        if (set == key) name += " " + printable(value_text(value));
+    const bool fastest = std::ranges::find(report.fastest, point->number) != report.fastest.end();
+    points.push_back({name, point->time_s, point->low_s, point->high_s, point->peak_bytes, fastest});
+  }
+  out << "\ntime, and on to the upper end of its band; *: fastest of its problem\n";
+  write_time_bars(out, points, style);
+  if (points.size() < 2) return;
+  out << "\ntime against peak memory; letters: nothing else is both faster and smaller\n";
+  write_pareto(out, points, style);
+}
+
 void write_summary(std::ostream& out, const SweepReport& report, const TextStyle& style) {
   const SweepStudy& study = report.header.study;
   std::string text = fmt::format("{} of {}", counted(study.points, "point"), printable(study.name));

@@ -17,6 +17,9 @@ struct ProgramResult {
 // cplab with these arguments; CPLAB_SCENARIOS is the repository's scenarios/.
 ProgramResult run_cplab(const std::vector<std::string>& arguments);
 
+// Text for people with its paragraphs in one line each: lines that go on begin with two blanks.
+std::string unfolded(const std::string& text);
+
 // A folder of its own that is removed at the end.
 class TemporaryFolder {
  public:

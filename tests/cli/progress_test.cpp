@@ -3,21 +3,13 @@
 #include "cli/progress.hpp"
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <pty.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <cstdio>
-#include <iostream>
 
 #include "algorithms/core/build.hpp"
 #include "cli/files/hardware_file.hpp"
-#include "cli/program.hpp"
 #include "exec/cpu/executor.hpp"
 #include "sim/simulate.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/cli/terminal.hpp"
 #include "tests/contains.hpp"
 
 using cplab::testing::contains;
@@ -26,50 +18,12 @@ namespace {
 
 using namespace cplab;
 
-struct Terminal {
-  int code = -1;
-  std::string text;  // all that was written, control sequences included
-};
-
-// A container may have no pseudo-terminals; then what needs one is left out, and that is said.
-bool has_terminals() {
-  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
-  char name[64];
-  const bool there =
-      terminal >= 0 && ::ptsname_r(terminal, name, sizeof name) == 0 && ::access(name, F_OK) == 0;
-  if (terminal >= 0) ::close(terminal);
-  if (!there) MESSAGE("no pseudo-terminals here: left out");
-  return there;
-}
-
 // `after_s`: when the line is shown first.
 Terminal on_terminal(const std::vector<std::string>& arguments, const char* after_s,
                      unsigned short columns = 120) {
-  winsize size{};
-  size.ws_col = columns;
-  size.ws_row = 24;
-  int terminal = -1;
-  std::fflush(nullptr);  // what is buffered would be written by both
-  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    setenv("CPLAB_SCENARIOS", CPLAB_TEST_SCENARIOS, 1);
-    setenv("CPLAB_TEST_PROGRESS_AFTER_S", after_s, 1);
-    std::vector<const char*> argv{"cplab"};
-    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-    const int code = run_program(static_cast<int>(argv.size()), argv.data(), std::cout, std::cerr);
-    std::cout.flush();
-    _exit(code);
-  }
-  Terminal result;
-  std::array<char, 4096> chunk{};
-  for (ssize_t n = 0; (n = read(terminal, chunk.data(), chunk.size())) > 0;)
-    result.text.append(chunk.data(), static_cast<std::size_t>(n));
-  close(terminal);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
-  return result;
+  return ::on_terminal(
+      arguments,
+      {.typed = "", .columns = columns, .environment = {{"CPLAB_TEST_PROGRESS_AFTER_S", after_s}}});
 }
 
 // The live lines, each without the sequence that clears the one before.
