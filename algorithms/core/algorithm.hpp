@@ -42,6 +42,9 @@ struct TeamSpec {
   std::vector<std::vector<int>> members;
 };
 
+// Of all ranks of a group, where the problem has a convolution (Problem::convolution).
+inline constexpr std::string_view halo_team = "halo";
+
 struct Algorithm {
   std::string_view name;
   std::vector<std::string_view> aliases;

@@ -12,7 +12,15 @@ namespace cplab {
 namespace {
 
 std::vector<TeamSpec> teams_specified(const Scenario& s, const Algorithm& algorithm) {
-  return algorithm.teams ? algorithm.teams(s) : std::vector<TeamSpec>();
+  std::vector<TeamSpec> specs = algorithm.teams ? algorithm.teams(s) : std::vector<TeamSpec>();
+  if (!s.problem.convolves()) return specs;
+  // Rows beside pieces go from rank to rank in a group of their own, in whatever order with the algorithm's
+  // messages.
+  TeamSpec halo{std::string(halo_team), {{}}};
+  for (int position = 0; position < static_cast<int>(s.parallel.ranks); ++position)
+    halo.members[0].push_back(position);
+  specs.push_back(std::move(halo));
+  return specs;
 }
 
 RankPlan build_one(const Scenario& s, const Algorithm& algorithm, const std::vector<TeamSpec>& teams,

@@ -71,6 +71,8 @@ class LinearAlgorithm {
   virtual void forward(const LinearTensors&) = 0;
   virtual void backward(const LinearTensors&) = 0;
   virtual Lane comm() const { return state_lane; }  // of its messages
+  // The backward reads what the forward was given, not what it has made of that.
+  virtual bool rereads() const { return true; }
 };
 
 // Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them,

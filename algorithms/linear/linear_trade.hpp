@@ -16,6 +16,7 @@ class LinearTrade final : public LinearAlgorithm {
               LinearAlgorithm& inner);
   void forward(const LinearTensors&) override;
   void backward(const LinearTensors&) override;
+  bool rereads() const override { return trade_.alone(); }
 
  private:
   Box of_queries(std::string_view name, const Box& like, Category) const;

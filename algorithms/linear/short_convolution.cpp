@@ -71,7 +71,7 @@ WithConvolution::Halo WithConvolution::exchanged(const Box& q, const Box& kv, bo
   result.q = s_.query_buffer(of_q, Role::nominal, Category::working, 1, rows, p.head_size);
   result.kv = behind ? s_.dkv_buffer(of_kv, Role::nominal, Category::working, 1, rows)
                      : s_.kv_buffer(of_kv, Role::nominal, Category::working, 1, rows);
-  Transfer transfer(b_, s_.team, {.transport = transport_of(b_.scenario().schedule)},
+  Transfer transfer(b_, b_.team(halo_team), {.transport = transport_of(b_.scenario().schedule)},
                     {{of_q, &how, q, result.q}, {of_kv, &how, kv, result.kv}});
   transfer.pack(linear_lane);
   if (communicates(how, s_.place())) transfer.move(inner_.comm());
@@ -102,9 +102,9 @@ void WithConvolution::forward(const LinearTensors& t) {
   const Problem& p = b_.problem();
   const Halo halo = exchanged(t.q, t.kv, false);
   // Of padding alone nobody need read them.
-  const Category kept = halo.chunks.empty()   ? Category::workspace
-                        : b_.between_layers() ? Category::saved
-                                              : Category::working;
+  const Category kept = b_.between_layers() && inner_.rereads() ? Category::saved
+                        : halo.chunks.empty()                   ? Category::workspace
+                                                                : Category::working;
   q_ = s_.query_buffer("q_convolved", Role::nominal, kept, 1, s_.rows, p.head_size);
   kv_ = s_.kv_buffer("kv_convolved", Role::nominal, kept, 1, s_.rows);
   LinearTensors inner = t;

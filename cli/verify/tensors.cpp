@@ -279,7 +279,10 @@ Inputs random_inputs(const Problem& p, std::uint64_t seed) {
     });
     if (has && tensor.values != Values::selected) inputs.add(tensor.name, random_tensor(p, stream, tensor));
   }
-  if (p.transition == Transition::matrix) normalise_rows(p, p.head_size, inputs["k"]);
+  if (p.transition == Transition::matrix) {
+    normalise_rows(p, p.head_size, inputs["k"]);
+    if (p.convolves()) normalise_rows(p, p.convolution, inputs["conv_k"]);  // so that they stay so on average
+  }
   add_selection(p, inputs);
   return inputs;
 }

@@ -52,6 +52,9 @@ TEST_CASE("convolutions: every dtype and width, forward alone, one rank") {
         const std::string scan = transition == Transition::decay ? "lasp_blelloch" : "affine_blelloch";
         LinearScenarioSpec spec = convolved(scan, 3, W);
         spec.transition = transition, spec.dtype = dtype;
+        // One rounding of a convolved key reaches all later tokens: of a few columns it may be most of an
+        // error.
+        spec.head_size = 32, spec.value_size = 24;
         CHECK(verify_linear(spec).findings.empty());
         spec.algorithm = "all_to_all", spec.placement = "zigzag";
         CHECK(verify_linear(spec).findings.empty());
