@@ -39,20 +39,26 @@ bool alike(const KernelTable& a, const KernelTable& b) {
 }
 
 // Microseconds that a multiprocessor which is never idle takes on an H200, D = E = 128 in bf16: for a block
-// of 64 tokens and a head, or for a step of a walk by a block. Of other machines as their peak is.
+// of 64 tokens and a head, or for a step of a walk by a block (docs/lab/gated-linear.md).
 struct GatedTimes {
   double block, column_block, rows, gradients, column_gradients, step, reverse_step;
 };
-constexpr GatedTimes gated_times{4, 12, 2, 10, 20, 1.5, 2};
+constexpr GatedTimes with_strengths{9.4, 32.2, 3.2, 22.7, 93.6, 1.68, 2.86},
+    without_strengths{6.0, 23.8, 3.2, 17.4, 66.3, 1.22, 2.50};
+// By so much a step takes longer where a multiprocessor has two walks, as it has room for of those from the
+// left.
+constexpr double beside_another_walk = 1.2;
 
-// One kernel after the other; of a walk thread blocks side by side, as many as there are multiprocessors.
+// One kernel after the other.
 double gated_seconds(const Hardware& hardware, const GatedLaunch& gated) {
-  const GatedTimes& us = gated_times;
-  const double blocks = std::ceil(gated.blocks / hardware.gpu.sms),
-               steps = std::ceil(gated.walks / hardware.gpu.sms) * gated.steps;
+  const GatedTimes& us = gated.strengths ? with_strengths : without_strengths;
+  const int sms = hardware.gpu.sms;
+  const double blocks = std::ceil(gated.blocks / sms);
   double all = blocks * (gated.columns ? us.column_block : us.block);
-  if (gated.forward) all += steps * us.step;
-  if (gated.reverse) all += steps * us.reverse_step;
+  if (gated.forward)
+    all += std::ceil(gated.walks / (2 * sms)) * (gated.walks > sms ? beside_another_walk : 1) * gated.steps *
+           us.step;
+  if (gated.reverse) all += std::ceil(gated.walks / sms) * gated.steps * us.reverse_step;
   if (gated.reads) all += blocks * us.rows;
   if (gated.differentiates) all += blocks * (gated.columns ? us.column_gradients : us.gradients);
   return all * gated.size * 1e-6;

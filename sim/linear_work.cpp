@@ -203,6 +203,7 @@ LinearLaunch of_gated(const LinearWork& work, LinearLaunch launch) {
   GatedLaunch gated{.blocks = static_cast<double>(cut.blocks * work.heads),
                     .size = static_cast<double>(cut.D + cut.E) / 256,
                     .columns = work.gate_columns,
+                    .strengths = scratch.erase >= 0,
                     .forward = scratch.values >= 0,
                     .reverse = backward || scratch.values < 0,
                     .reads = local,

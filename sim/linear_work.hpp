@@ -52,7 +52,8 @@ std::string linear_refusal(const CallConverter&, const Operation&, const GpuSpec
 struct GatedLaunch {
   double blocks = 0, walks = 0, steps = 0;
   double size = 1;  // (D + E) / 256
-  bool columns = false, forward = false, reverse = false, reads = false, differentiates = false;
+  bool columns = false, strengths = false, forward = false, reverse = false, reads = false,
+       differentiates = false;
 };
 
 // The kernels of one call: `blocks` thread blocks, of which the longest walks over `steps` times 64 tokens.

@@ -7,12 +7,11 @@ target_sources(cplab_kernels_portable PRIVATE
   "${family_folder}/walk_mma.cu"
 )
 if(CPLAB_HOPPER)
-  # They need the shared memory of that machine, none of its instructions. Without tensor cores registers spill.
-  target_sources(cplab_kernels_hopper PRIVATE
+  target_sources(cplab_kernels_gated PRIVATE
     "${family_folder}/gated/bf16.cu"
     "${family_folder}/gated/fp16.cu"
+    "${family_folder}/gated/fp32.cu"
   )
-  target_sources(cplab_kernels_portable PRIVATE "${family_folder}/gated/fp32.cu")
   foreach(head_size ${hopper_head_sizes})
     foreach(value_size ${hopper_head_sizes})
       set(instance "${CMAKE_CURRENT_BINARY_DIR}/linear_hopper_${head_size}_${value_size}.cu")

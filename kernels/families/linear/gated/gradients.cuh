@@ -216,7 +216,7 @@ class Gradients {
     };
     dscores_sums_.each(weigh);
     dpairs_sums_.each(weigh);
-    put_pairs([](int, int) { return true; });
+    put_pairs(dscores_, dpairs_);
     __syncthreads();
     multiply<C, Stored::straight, Stored::straight>(dq_, dscores_, k_, LowerTerms{});
     multiply<C, Stored::turned, Stored::straight>(of_states_, dscores_, q_, Upper{});
@@ -224,23 +224,31 @@ class Gradients {
     multiply<C, Stored::straight, Stored::straight>(erased_, dpairs_, k_, LowerTerms{});
     multiply<C, Stored::turned, Stored::straight>(of_states_, dpairs_, k_, Upper{});
   }
-  template <class Has>
-  __device__ void put_pairs(Has has) {
-    const auto put = [&](const Tile<T, C>& tile) {
-      return [&, tile](int t, int s, float& x, float& y) {
-        put_two(tile.at(t, s), has(t, s) ? x : 0.0F, has(t, s + 1) ? y : 0.0F);
+  // Gradients of scores, rounded, into tiles.
+  __device__ void put_pairs(const Tile<T, C>& of_queries, const Tile<T, C>& of_keys) {
+    dscores_sums_.each([&](int t, int s, float& x, float& y) { put_two(of_queries.at(t, s), x, y); });
+    if (has_beta_)
+      dpairs_sums_.each([&](int t, int s, float& x, float& y) { put_two(of_keys.at(t, s), x, y); });
+  }
+  // Those of a level from such tiles; a thread reads what it put there.
+  __device__ void put_level(Level level, const Tile<T, C>& of_queries, const Tile<T, C>& of_keys) {
+    const auto take = [&](const Tile<T, C>& from, const Tile<T, C>& into) {
+      return [&, from, into](int t, int s, float&, float&) {
+        const float2 two = get_two(from.at(t, s));
+        put_two(into.at(t, s), level.has(t, s) ? two.x : 0.0F, level.has(t, s + 1) ? two.y : 0.0F);
       };
     };
-    dscores_sums_.each(put(dscores_));
-    if (has_beta_) dpairs_sums_.each(put(dpairs_));
+    dscores_sums_.each(take(of_queries, dscores_));
+    if (has_beta_) dpairs_sums_.each(take(of_keys, dpairs_));
   }
 
   __device__ void pairs_by_level() {
     const Tile<T, D> k_at_edges{state_.data}, q_at_edges{dstate_.data};
+    put_pairs(inverse_, pairs_);  // neither is read any more
     for_levels<C>([&](Level level) {
       __syncthreads();
       scale_to_edges(gates_, level, k_, k_at_edges, q_, q_at_edges, true);
-      put_pairs([&](int t, int s) { return level.has(t, s); });
+      put_level(level, inverse_, pairs_);
       __syncthreads();
       const bool alone = level.half == 0;  // a token with itself
       const Tile<T, D> scaled_k{alone ? k_.data : k_at_edges.data},

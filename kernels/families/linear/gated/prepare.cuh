@@ -257,7 +257,7 @@ class Prepare {
 };
 
 template <class T, int D, bool column>
-__global__ void __launch_bounds__(gated_threads) gated_prepare(const __grid_constant__ GatedParams p) {
+__global__ void __launch_bounds__(gated_threads, 2) gated_prepare(const __grid_constant__ GatedParams p) {
   alignas(1024) extern __shared__ unsigned char prepare_shared[];
   wait_on_dependent_grids();
   const int block = static_cast<int>(blockIdx.x);
