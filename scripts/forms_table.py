@@ -2,11 +2,13 @@
 """Which form of attention runs with which algorithm, and in which reader: the tables of docs/21-forms.md.
 
     scripts/forms_table.py [PROGRAM]                         the tables, as markdown
-    scripts/forms_table.py [PROGRAM] --verify gpu FILE.json  verifies every cell on a GPU and writes what it said
+    scripts/forms_table.py [PROGRAM] --verify gpu FILE.json [--form NAME]
+                                                             verifies every cell, or those of one form, on a GPU and writes
+                                                             what it said
     scripts/forms_table.py --times RECORD.json               what its runs took, as markdown
 
 A cell has a letter for each reader that takes the form: c `cplab check`, s `cplab simulate`, v `cplab verify` on a CPU
-(outputs and gradients against the reference), g `cplab verify --device gpu`, as the record scenarios/measured/ has it.
+(outputs and gradients against the reference), g `cplab verify --device gpu`, as the records in scenarios/measured/ have it.
 A dot is a refusal, exit code 2 with a message that says what is legal; what else the exit code is, stands there.
 """
 import argparse
@@ -17,7 +19,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RECORD = ROOT / "scenarios/measured/h200-2026-11-29-forms.json"
+RECORDS = sorted((ROOT / "scenarios/measured").glob("h200-*-forms*.json"))
 BASE = "scenarios/forms.toml"
 PACKED = "--unset problem.sequence --set problem.lengths=[100,30,126]"
 
@@ -47,6 +49,7 @@ SOFTMAX = {
     "MLA, latent": "--set problem.kv_heads=8 --set problem.kv_latent=64 --set problem.rope_size=32 "
                    "--set schedule.travels=latent",
     "heads of 192, 128": "--set problem.head_size=192 --set problem.value_size=128",
+    "heads of 576, 512": "--set problem.kv_heads=1 --set problem.head_size=576 --set problem.value_size=512",
     "heads of 80": "--set problem.head_size=80",
 }
 LINEAR_BASE = "--set problem.attention=linear --set problem.kv_heads=8 "
@@ -119,8 +122,8 @@ def said_on_gpu(program, name, form):
     return code
 
 
-def verify_on_gpu(program, names, file):
-    forms = [*SOFTMAX.values(), *LINEAR.values(), *DYNAMIC.values()]
+def verify_on_gpu(program, names, file, only):
+    forms = [form for forms in (SOFTMAX, LINEAR, DYNAMIC) for name, form in forms.items() if only in (None, name)]
     with concurrent.futures.ThreadPoolExecutor(6) as workers:
         cells = {f"{name}: {form}": workers.submit(said_on_gpu, program, name, form) for form in forms for name in names}
     codes = {key: cell.result() for key, cell in cells.items() if cell.result() is not None}
@@ -154,6 +157,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", nargs="?", default=str(ROOT / "build/release/cplab"))
     parser.add_argument("--verify", nargs=2, metavar=("DEVICE", "FILE"))
+    parser.add_argument("--form", help="of --verify: that row alone")
     parser.add_argument("--times", metavar="RECORD")
     arguments = parser.parse_args()
     if arguments.times:
@@ -162,9 +166,11 @@ def main():
     program = str(pathlib.Path(arguments.program).resolve())
     names = algorithms(program)
     if arguments.verify:
-        verify_on_gpu(program, names, arguments.verify[1])
+        verify_on_gpu(program, names, arguments.verify[1], arguments.form)
         return
-    record = json.loads(RECORD.read_text(encoding="utf-8"))["codes"] if RECORD.exists() else {}
+    record = {}
+    for file in RECORDS:
+        record |= json.loads(file.read_text(encoding="utf-8"))["codes"]
     with concurrent.futures.ThreadPoolExecutor(2) as workers:
         for index, forms in enumerate([SOFTMAX, LINEAR, DYNAMIC]):
             if index:
