@@ -49,6 +49,8 @@ class AttendFamily {
   virtual int blocks_together(const AttendVariant&) const { return 1; }
   // Sets what the launch is told beside operands and tiles, and places the memory that it needs.
   virtual void set_parameters(AttendParams&, CallTables&, const ChosenForward&, const Attend&) const {}
+  // Whether it is made for any number of queries: what others are slower than.
+  virtual bool for_any_queries(const AttendVariant&) const { return true; }
   // How often the launch takes each tile of the list.
   virtual std::int64_t tile_heads(const AttendVariant&, const Attend& call) const { return call.q.heads; }
 

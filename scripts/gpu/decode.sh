@@ -1,9 +1,9 @@
 #!/bin/bash
 # Decoding on one GPU: kernels for few queries checked and timed, beside PyTorch's. scripts/gpu/decode.sh OUT_DIR [PARTS]
-# PARTS: any of check,verify,times,peers,checkers; all by default. Forecasts, made before: scripts/decode_times.py.
+# PARTS: any of check,verify,bench,times,peers,checkers; all by default. Forecasts, made before: scripts/decode_times.py.
 set -uo pipefail
 out=$(mkdir -p "$1" && realpath "$1")
-parts=${2:-check,verify,times,peers,checkers}
+parts=${2:-check,verify,bench,times,peers,checkers}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
@@ -20,8 +20,16 @@ if wants check; then
 fi
 if wants verify; then
   step verify
-  python3 scripts/decode_times.py verify "$out/verify.json"
+  timeout -k 2 150 python3 scripts/decode_times.py verify "$out/verify.json"
   echo "rc $?"
+  timeout -k 2 60 python3 scripts/forms_table.py "$(command -v cplab)" --verify gpu "$out/forms.json" --form "heads of 576, 512"
+  echo "rc $?: $(cut -c1-300 "$out/forms.json" | tr -d '\n' | cut -c1-300)"
+fi
+if wants bench; then
+  step bench
+  timeout -k 2 60 tiles --bench --only decode >"$out/bench.txt" 2>&1
+  echo "rc $?"
+  cat "$out/bench.txt"
 fi
 if wants times; then
   step times

@@ -45,7 +45,7 @@ struct Ways {
 testing::TileRun attend(const Kernels& kernels, int rows, const kernels::Attend& call, std::uint64_t seed,
                         Ways& ways) {
   const std::string name = decode_name(kernels.dtype, kernels.sizes, rows);
-  const VariantOptions options{.sm_major = 9, .sms = 2, .only = name};
+  const VariantOptions options{.sm_major = 9, .sms = 2, .build = {}, .only = name};
   if (variants_for(call, options).empty()) {
     kernels::cpu_tiles().attend(call);
     return {"(cpu tiles)", true};
@@ -89,7 +89,7 @@ void check_cases(const HeadSizes& sizes, std::int64_t first, std::int64_t last) 
     for (std::int64_t number = first; number < last; ++number) {
       if (number == 7) continue;  // 4096 sequences: for a GPU
       const auto seed = static_cast<std::uint64_t>(number);
-      const int rows = number % 3 == 0 ? 64 : 16;
+      const int rows = number % 3 == 0 || decode_is_wide(sizes) ? 64 : 16;
       runner.attend = [&](auto, std::int64_t, const kernels::Attend& call) {
         return attend(kernels, rows, call, seed, ways);
       };

@@ -1,6 +1,6 @@
 // Compares every CUDA tile with the CPU's and with brute force, on random and on hard cases, or times them.
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
-//   tiles --bench [--only attend|segments|linear|masked|rows]
+//   tiles --bench [--only attend|decode|segments|linear|masked|rows]
 //   tiles --serve|--serve-linear   times attention, linear attention, on demand (gpu_tile.hpp)
 //   tiles --heights    times each tile height, for fitting their costs; --backward-heights: of the
 //   fused backward

@@ -15,31 +15,28 @@ namespace cplab::kernels::cuda {
 
 std::string decode_name(DType dtype, const HeadSizes& sizes, int rows) {
   const std::string name = "attend decode" + of_sizes(dtype, sizes);
-  return rows == decode_rows[0] ? name : name + ", " + std::to_string(rows) + " rows";
+  return rows == decode_rows[0] || decode_is_wide(sizes) ? name
+                                                         : name + ", " + std::to_string(rows) + " rows";
 }
 
 namespace {
 
-// Only the kernels of this family have these sizes, so they take any number of queries.
-constexpr HeadSizes sizes_of_latents{576, 512};
+// Of the time that products take by mma.sync with as many rows (docs/14-kernels.md).
+constexpr double time_by_wgmma = 0.67;
 
 class Decode final : public AttendFamily {
  public:
   std::string_view name() const override { return "decode"; }
 
-  std::vector<AttendVariant> variants(const KernelBuild&) const override {
+  std::vector<AttendVariant> variants(const KernelBuild& build) const override {
     std::vector<AttendVariant> all;
-    for (const DType dtype : {DType::bf16, DType::fp16})
+    for (const DType dtype : {DType::bf16, DType::fp16}) {
       for (const HeadSizes& sizes : decode_head_pairs)
-        for (const std::int32_t rows : decode_rows)
-          all.push_back({.name = decode_name(dtype, sizes, rows),
-                         .family = this,
-                         .rank = Rank::architecture,
-                         .dtype = dtype,
-                         .head_size = sizes.key,
-                         .value_size = sizes.value,
-                         .sm_major = decode_claim(sizes, rows) == Claim::hopper ? 9 : 0,
-                         .tile_rows = rows});
+        for (const std::int32_t rows : decode_rows) all.push_back(variant_of(dtype, sizes, rows));
+      if (!build.hopper) continue;
+      for (const HeadSizes& sizes : decode_wide_head_pairs)
+        all.push_back(variant_of(dtype, sizes, decode_rows[1]));
+    }
     return all;
   }
 
@@ -47,8 +44,7 @@ class Decode final : public AttendFamily {
     const HeadSizes sizes = variant.sizes();
     KernelEntry entry = entry_of(variant, "attend", name());
     entry.claim = decode_claim(sizes, variant.tile_rows);
-    entry.features = features_of_mma();
-    entry.features.push_back("split_keys");
+    entry.features = {decode_is_wide(sizes) ? "wgmma" : "mma_sync", "cp_async", "split_keys"};
     entry.part = "pieces";
     entry.threads = 32 * decode_warps(sizes, variant.tile_rows);
     entry.tile_rows = variant.tile_rows;
@@ -63,7 +59,7 @@ class Decode final : public AttendFamily {
   Unmet unmet(const AttendVariant& variant, const Attend& call) const override {
     if (const Unmet unmet = unmet_forward_mma(call, variant.dtype, variant.head_size, variant.value_size))
       return unmet;
-    if (variant.sizes() == sizes_of_latents) return {};
+    if (for_any_queries(variant)) return {};
     constexpr std::int64_t most = decode_rows[1];
     const std::int64_t group = call.q.heads / std::max<std::int64_t>(call.k.heads, 1);
     for (const Segment& segment : call.segments)
@@ -92,18 +88,23 @@ class Decode final : public AttendFamily {
     const AttendVariant& variant = *chosen.variant;
     const Rates& rates = options.speeds();
     std::vector<double> times = walked_blocks(chosen.work, false, decode_keys(variant.sizes()));
-    for (double& time : times)
-      time = time * block_us(variant, rates) + rates[Rate::decode_piece_us] / together(variant);
+    for (double& time : times) time *= block_us(variant, rates);
     const double computed =
         in_order_us(std::move(times), tile_heads(variant, call), together(variant), options.sms);
     const double memory = memory_us(call, rates);
     const double read = memory * rates[Rate::memory_bytes_s] / rates[Rate::decode_read_bytes_s];
-    return {us * (rates[Rate::launch_us] + std::max(computed, read) + merge_us(chosen, call, rates)),
-            us * (rates[Rate::launch_us] + memory)};
+    const double tiles =
+        std::max(computed, read) + rates[Rate::decode_piece_us] + merge_us(chosen, call, rates);
+    return {us * (rates[Rate::launch_us] + tiles), us * (rates[Rate::launch_us] + memory)};
   }
 
   double flop_us(const AttendVariant& variant, const Rates& rates) const override {
     return block_us(variant, rates) / (128 * variant.tile_rows) / forward_flops(variant.sizes());
+  }
+
+  // No other kernels have the sizes of the wide one.
+  bool for_any_queries(const AttendVariant& variant) const override {
+    return decode_is_wide(variant.sizes());
   }
 
   std::int64_t tile_heads(const AttendVariant& variant, const Attend& call) const override {
@@ -125,6 +126,17 @@ class Decode final : public AttendFamily {
   }
 
  private:
+  AttendVariant variant_of(DType dtype, const HeadSizes& sizes, std::int32_t rows) const {
+    return {.name = decode_name(dtype, sizes, rows),
+            .family = this,
+            .rank = Rank::architecture,
+            .dtype = dtype,
+            .head_size = sizes.key,
+            .value_size = sizes.value,
+            .sm_major = decode_claim(sizes, rows) == Claim::hopper ? 9 : 0,
+            .tile_rows = rows};
+  }
+
   static PackedHeads packed_of(const AttendVariant& variant, const Attend& call) {
     return packed_heads(call.q.heads, call.k.heads, variant.tile_rows);
   }
@@ -135,7 +147,8 @@ class Decode final : public AttendFamily {
   // us for 128 keys of a tile, by products from those at head size 128.
   static double block_us(const AttendVariant& variant, const Rates& rates) {
     const Rate rate = variant.tile_rows == decode_rows[0] ? Rate::decode_rows16_us : Rate::decode_rows64_us;
-    return rates[rate] * forward_flops(variant.sizes()) / forward_flops({128, 128});
+    const double us_of_128 = rates[rate] * (decode_is_wide(variant.sizes()) ? time_by_wgmma : 1);
+    return us_of_128 * forward_flops(variant.sizes()) / forward_flops({128, 128});
   }
 
   // Partial results are written and read once.

@@ -11,24 +11,30 @@
 
 namespace cplab::kernels::cuda {
 
-// Rows of a tile: what one instruction multiplies, and as many as the accumulators of values of 512 leave
-// registers for.
+// Rows of a tile: what one instruction of mma.sync multiplies, and what one of wgmma does.
 inline constexpr std::int32_t decode_rows[] = {16, 64};
+
+// Whether products bind as much as memory does: the kernel is Hopper's own, by wgmma (wide.cuh), and has 64
+// rows alone.
+constexpr bool decode_is_wide(const HeadSizes& sizes) {
+  return sizes.value > 256;
+}
 
 // Blocks of keys in shared memory are small enough for two of them beside 64 rows of queries.
 constexpr int decode_keys(const HeadSizes& sizes) {
   return sizes.key > 128 ? 32 : 64;
 }
-// Each warp has as many columns of the values: 16 or more.
+// By mma.sync each warp has as many columns of the values: 16 or more.
 constexpr int decode_warps(const HeadSizes& sizes, int rows) {
   return rows > 16 && sizes.value >= 128 ? 8 : 4;
 }
 
 constexpr int decode_state_bytes = 3072;  // of DecodeState (forward.cuh)
+// Beside Q, K and V: P, or of the wide kernel two halves of the scores in fp32.
 constexpr int decode_shared_bytes(const HeadSizes& sizes, int rows, int stages) {
   const int keys = decode_keys(sizes);
-  return 2 * (rows * sizes.key + stages * keys * (sizes.key + sizes.value) + rows * keys) +
-         decode_state_bytes;
+  const int of_scores = rows * keys * (decode_is_wide(sizes) ? 2 * 4 : 2);
+  return 2 * (rows * sizes.key + stages * keys * (sizes.key + sizes.value)) + of_scores + decode_state_bytes;
 }
 // Three blocks of K and V where that costs no thread block of a multiprocessor (of Hopper), else two.
 constexpr int decode_blocks_held(const HeadSizes& sizes, int rows, int stages) {
