@@ -22,7 +22,7 @@ std::string decode_name(DType dtype, const HeadSizes& sizes, int rows) {
 namespace {
 
 // Of the time that products take by mma.sync with as many rows (docs/14-kernels.md).
-constexpr double time_by_wgmma = 0.67;
+constexpr double time_by_wgmma = 0.27;
 
 class Decode final : public AttendFamily {
  public:

@@ -35,7 +35,6 @@ struct DecodeShape {
   static constexpr int key_groups = warps / row_groups * 16 <= keys ? warps / row_groups : keys / 16;
   static constexpr int keys_of_warp = keys / key_groups;
   static constexpr int columns = E / warps;  // of the output, a warp
-  static constexpr int merged_rows = decode_merge_rows(sizes);
   static constexpr int q_bytes = 2 * rows * D, k_bytes = 2 * keys * D, stage_bytes = 2 * keys * (D + E);
   static constexpr int p_at = q_bytes + stages * stage_bytes;
   static constexpr int state_at = p_at + 2 * rows * keys;

@@ -19,10 +19,9 @@ void launch_decode(const AttendParams& params, CUstream_st* stream) {
   launch_dependent(attend, of_tile * static_cast<unsigned>(params.work.count), Shape::threads,
                    Shape::shared_bytes, stream, params, packed);
   if (params.split.count == 0) return;
-  constexpr unsigned blocks = Shape::rows / Shape::merged_rows;
   launch_dependent(merge_decode_kernel<T, Shape>,
-                   blocks * of_tile * static_cast<unsigned>(params.split.count), decode_merge_threads, 0,
-                   stream, params, packed);
+                   static_cast<unsigned>(Shape::rows) * of_tile * static_cast<unsigned>(params.split.count),
+                   decode_merge_threads, decode_merge_bytes, stream, params, packed);
 }
 
 template <class T, class Shape, auto attend>
@@ -33,7 +32,7 @@ AttendKernel decode_kernel() {
            .tile_rows = Shape::rows,
            .tile_columns = Shape::keys,
            .stages = Shape::stages}),
-      kernel_function<merge_decode_kernel<T, Shape>>({.threads = decode_merge_threads})};
+      kernel_function<merge_decode_kernel<T, Shape>, decode_merge_bytes>({.threads = decode_merge_threads})};
   return {.name = decode_name(Element<T>::dtype, Shape::sizes, Shape::rows),
           .bind = bind_parameters<launch_decode<T, Shape, attend>, AttendParams>,
           .functions = functions};

@@ -55,11 +55,9 @@ constexpr Claim decode_claim(const HeadSizes& sizes, int rows) {
   return bytes <= shared_bytes_of(Claim::large_shared) ? Claim::large_shared : Claim::hopper;
 }
 
-// The launch behind, which merges pieces: four columns a thread.
-constexpr int decode_merge_threads = 128;
-constexpr int decode_merge_rows(const HeadSizes& sizes) {
-  return decode_merge_threads * 4 / sizes.value;
-}
+// The launch behind, which merges pieces: a thread block for each row, and its shared memory.
+constexpr int decode_merge_threads = 256;
+constexpr int decode_merge_bytes = 5248;  // of MergeState (merge.cuh)
 
 std::string decode_name(DType dtype, const HeadSizes& sizes, int rows);  // "attend decode bf16 128, 64 rows"
 

@@ -25,8 +25,7 @@ struct WideDecodeShape {
   static constexpr int keys = decode_keys(sizes);
   static constexpr int stages = decode_stages(sizes, rows);
   static constexpr int shared_bytes = decode_shared_bytes(sizes, rows, stages);
-  static constexpr int key_groups = 1;  // of what a row's sum is made of
-  static constexpr int merged_rows = decode_merge_rows(sizes);
+  static constexpr int key_groups = 1;   // of what a row's sum is made of
   static constexpr int columns = E / 2;  // of the output, a warpgroup
   static constexpr int q_group_bytes = rows * 128, key_group_bytes = keys * 128;  // bytes of 64 columns
   static constexpr int q_bytes = 2 * rows * D, k_bytes = 2 * keys * D, stage_bytes = 2 * keys * (D + E);
