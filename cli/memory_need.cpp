@@ -257,6 +257,7 @@ void require_plan_memory(const ScenarioFile& file, PlanUse use) {
 
 MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
   const Problem& p = plan.scenario.problem;
+  constexpr double number = sizeof(double);
   double tokens = 0, longest = 0, arenas = 0, local = 0;
   for (const std::int64_t length : p.padded_lengths) tokens += static_cast<double>(length);
   for (const std::int64_t length : p.padded_lengths_of(Side::keys))
@@ -264,12 +265,13 @@ MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
   const double keys_per_query = tokens > 0 ? static_cast<double>(total_tokens(p, Side::keys)) / tokens : 1;
   for (const RankPlan& rank : plan.ranks) {
     arenas += static_cast<double>(rank.arena_bytes);
-    double rows = 0;
+    double bytes = 0;  // of numbers in double, with where their rows lie
     for (const Buffer& buffer : rank.buffers)
-      if (buffer.category == Category::input) rows = std::max(rows, static_cast<double>(buffer.rows));
-    local = std::max(local, rows);
+      if (buffer.category == Category::input)
+        bytes += static_cast<double>(buffer.slots * buffer.rows) *
+                 (static_cast<double>(buffer.heads * buffer.width) * number + 2 * sizeof(LocalRow));
+    local = std::max(local, bytes);
   }
-  constexpr double number = sizeof(double);
   const auto numbers_per_token = [&](Category category) {
     double sum = 0;
     for (const ProblemTensor& tensor : tensors_of(p, category)) {
@@ -283,8 +285,7 @@ MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
   MemoryParts parts{{"arenas of the ranks", gpu ? 0 : arenas},
                     {"inputs", tokens * inputs * number},
                     {"outputs", tokens * outputs * number},
-                    // of one rank at a time, with where its rows lie
-                    {"a rank's tensors", local * (inputs * number + 2 * sizeof(LocalRow))}};
+                    {"a rank's tensors", local}};  // of one rank at a time
   if (!compared) return parts;
   const auto D = static_cast<double>(p.head_size), E = static_cast<double>(p.value_size);
   if (p.attention == Attention::linear) {

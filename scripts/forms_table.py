@@ -21,7 +21,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Of a cell that several have the last.
-RECORDS = [ROOT / "scenarios/measured" / name for name in ("h200-2026-11-29-forms.json", "h200-2026-11-30-forms.json")]
+RECORDS = sorted((ROOT / "scenarios/measured").glob("h200-*-forms*.json"))
 BASE = "scenarios/forms.toml"
 PACKED = "--unset problem.sequence --set problem.lengths=[100,30,126]"
 
@@ -60,6 +60,7 @@ SOFTMAX = {
     "MLA, latent": "--set problem.kv_heads=8 --set problem.kv_latent=64 --set problem.rope_size=32 "
                    "--set schedule.travels=latent",
     "heads of 192, 128": "--set problem.head_size=192 --set problem.value_size=128",
+    "heads of 576, 512": "--set problem.kv_heads=1 --set problem.head_size=576 --set problem.value_size=512",
     "heads of 80": "--set problem.head_size=80",
 }
 LINEAR_BASE = "--set problem.attention=linear --set problem.kv_heads=8 "
@@ -185,8 +186,7 @@ def main():
         return
     record = {}
     for file in RECORDS:
-        if file.exists():
-            record |= json.loads(file.read_text(encoding="utf-8"))["codes"]
+        record |= json.loads(file.read_text(encoding="utf-8"))["codes"]
     with concurrent.futures.ThreadPoolExecutor(2) as workers:
         for index, forms in enumerate([SOFTMAX, LINEAR, DYNAMIC]):
             if index:

@@ -27,7 +27,9 @@ using kernels::cuda::AttendVariant;
 constexpr kernels::cuda::KernelBuild every_kernel{.hopper = true, .full = true};
 
 KernelFamily family_of(std::string_view name) {
-  return name == "hopper" ? KernelFamily::hopper : name == "mma" ? KernelFamily::mma : KernelFamily::general;
+  if (name == "hopper") return KernelFamily::hopper;
+  if (name == "decode") return KernelFamily::decode;
+  return name == "mma" ? KernelFamily::mma : KernelFamily::general;
 }
 template <class Variant>
 KernelFamily family_of(const Variant& variant) {
@@ -70,7 +72,8 @@ bool is_portable(KernelFamily family) {
 }
 
 double tiles_of(const kernels::cuda::ChosenForward& chosen, const kernels::Attend& call) {
-  return static_cast<double>(chosen.work.tiles.size()) * static_cast<double>(call.q.heads);
+  return static_cast<double>(chosen.work.tiles.size()) *
+         static_cast<double>(chosen.variant->family->tile_heads(*chosen.variant, call));
 }
 double tiles_of(const kernels::cuda::ChosenBackward& chosen, const kernels::AttendBackward& call) {
   const kernels::AttendBackward launched = kernels::cuda::as_launched(call, chosen);
@@ -145,6 +148,14 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
     if (result.family == KernelFamily::mma) {  // no table is of a mask
       result.tiles_s = kernels::cuda::masked_us(taken, call, sms, options.speeds()) * 1e-6;
       result.tiles = masked_tiles(taken, call);
+      result.by_model = true;
+      return result;
+    }
+  }
+  if constexpr (std::is_same_v<Call, kernels::Attend>) {
+    if (result.family == KernelFamily::decode) {
+      result.tiles_s = kernels::cuda::predicted_seconds(taken, call, whole);
+      result.tiles = std::min(tiles_of(taken, call), static_cast<double>(sms));  // all begin together
       result.by_model = true;
       return result;
     }
@@ -295,6 +306,7 @@ double relative_speed(OpKind kind, KernelFamily family, const kernels::cuda::Rat
   };
   switch (family) {
     case KernelFamily::foreign:
+    case KernelFamily::decode:  // has a model, or is a library's as well
     case KernelFamily::hopper: return 1;
     case KernelFamily::mma: return fastest() / kernels::cuda::mma_flop_us(forward, sizes, rates);
     case KernelFamily::general: break;

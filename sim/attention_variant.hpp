@@ -20,7 +20,7 @@
 namespace cplab {
 
 // Kernels of one speed. foreign: a table's `variant` is none of ours ("cuDNN", or nothing).
-enum class KernelFamily : std::uint8_t { foreign, hopper, mma, general };
+enum class KernelFamily : std::uint8_t { foreign, hopper, decode, mma, general };
 
 // Of a table of attend or attend_backward, by the name of its variant.
 KernelFamily family_of(const KernelTable&);
@@ -48,7 +48,8 @@ struct AttentionVariant {
   // says that they take, without a cast, on all multiprocessors, and how many
   // there are, all heads together.
   double tiles_s = 0, tiles = 0;
-  bool by_model = false;  // no table is of such kernels, and tiles_s is all that is known (general, masked)
+  // No table is of such kernels, and tiles_s is all that is known (decode, general, masked).
+  bool by_model = false;
   // How many times as long as that, and as tables say: Hopper's own kernels that change scores, which are
   // priced as those that do not.
   double longer = 1;

@@ -43,6 +43,15 @@ int padded_up_to(const Variant& variant) {
     return 0;
 }
 
+// Those that take few queries alone are no kernels that others fall back from.
+template <class Variant>
+bool for_any_queries(const Variant& variant) {
+  if constexpr (requires { variant.family->for_any_queries(variant); })
+    return variant.family->for_any_queries(variant);
+  else
+    return true;
+}
+
 DType on_tensor_cores_of(DType dtype) {  // wider ones have no such kernels: those for bf16 are compared
   return dtype == DType::fp16 ? DType::fp16 : DType::bf16;
 }
@@ -78,7 +87,7 @@ std::vector<const Variant*> fast_variants(std::span<const Variant> variants, con
   std::vector<const Variant*> found;
   for (const Variant& variant : variants)
     if (variant.rank != Rank::general && variant.dtype == on_tensor_cores_of(dtype) &&
-        allows(options, variant))
+        for_any_queries(variant) && allows(options, variant))
       found.push_back(&variant);
   return found;
 }
@@ -97,8 +106,14 @@ std::optional<FallBack> fall_back_of(std::span<const Variant> variants, const Va
   constexpr bool forward = std::is_same_v<Variant, AttendVariant>;
   const Rates& rates = options.speeds();
   const HeadSizes sizes = head_sizes(call.q, call.v);
+  const bool few_queries = std::any_of(variants.begin(), variants.end(), [&](const Variant& variant) {
+    return !for_any_queries(variant) && allows(options, variant) && variant.fits(call);
+  });
+  if (few_queries) return {};
   for (const Variant& variant : variants) {
-    if (!allows(options, variant) || variant.dtype != call.q.dtype || !variant.has_code_for(sizes)) continue;
+    if (!for_any_queries(variant) || !allows(options, variant) || variant.dtype != call.q.dtype ||
+        !variant.has_code_for(sizes))
+      continue;
     const Unmet unmet = variant.unmet(call);
     if (!unmet) return {};
     FallBack found{.preferred = variant.name, .reason = *unmet};
@@ -162,7 +177,7 @@ OnTensorCores tensor_cores_of(bool forward, std::span<const Variant> variants, c
   std::vector<const Variant*> fast;
   OnTensorCores found;
   for (const Variant& variant : variants) {
-    if (variant.rank == Rank::general || variant.dtype != DType::bf16) continue;
+    if (variant.rank == Rank::general || variant.dtype != DType::bf16 || !for_any_queries(variant)) continue;
     fast.push_back(&variant);
     found.sizes.push_back(variant.sizes());
     found.padded_up_to = std::max(found.padded_up_to, padded_up_to(variant));

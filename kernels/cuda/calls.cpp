@@ -42,6 +42,7 @@ std::size_t CudaCalls::add(const Attend& call) {
   if (variant.counts_tiles && !chosen.work.even) state_->place_counters(p->tile_counter, 1);
   p->scale = call.scale;
   p->write = call.write;
+  variant.family->set_parameters(*p, *state_, chosen, call);
   // Every launch function holds `p`, even one that does nothing: upload() sets pointers in it.
   if (p->work.count == 0 || p->q.heads == 0) return state_->push(variant.name, [p](CudaStream) {});
   const std::size_t number = state_->push(
@@ -272,13 +273,13 @@ std::size_t CudaCalls::add(const WeightGradient& call) {
 }
 
 std::size_t CudaCalls::table_bytes() const {
-  return state_->all_bytes();
+  return state_->device_bytes();
 }
 
 void CudaCalls::upload(void* device_memory) {
   if (state_->uploaded) throw std::logic_error("CudaCalls: upload() twice");
   const std::span<const std::byte> bytes = state_->bytes();
-  if (!bytes.empty()) {
+  if (state_->device_bytes() > 0) {
     if (device_memory == nullptr || reinterpret_cast<std::uintptr_t>(device_memory) % Tables::alignment != 0)
       throw std::invalid_argument("CudaCalls: the tables need device memory aligned to 256 bytes");
     // Not cudaMemcpy, which may return before pageable memory has arrived. Waits for this thread's stream
@@ -288,7 +289,7 @@ void CudaCalls::upload(void* device_memory) {
                  "cudaMemcpyAsync of kernel tables");
     require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize after kernel tables");
   }
-  state_->place(static_cast<std::byte*>(device_memory));
+  state_->relocate(static_cast<std::byte*>(device_memory));
   state_->uploaded = true;
 }
 

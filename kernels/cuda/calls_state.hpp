@@ -47,40 +47,11 @@ struct CudaCalls::State : cuda::CallTables {
     return calls.size() - 1;
   }
 
-  // Memory behind the tables that belongs to this call alone and holds nothing from one launch to the next.
-  // `pointer` must stay where it is as long as the call.
-  void place_scratch(const std::shared_ptr<void>& call, unsigned char*& pointer, std::int64_t count) {
-    scratch.push_back({call, &pointer, scratch_bytes});
-    scratch_bytes += aligned(static_cast<std::size_t>(count));
-  }
-  std::size_t all_bytes() const {
-    return scratch_bytes == 0 ? bytes().size() : scratch_begin() + scratch_bytes;
-  }
-  void place(std::byte* base) const {
-    relocate(base);
-    for (const Scratch& each : scratch)
-      *each.pointer = reinterpret_cast<unsigned char*>(base + scratch_begin() + each.offset);
-  }
-
   // What is said of the call that was added last.
   std::size_t note(std::size_t number, const std::optional<cuda::FallBack>& fall_back) {
     if (fall_back) calls[number].fall_back = fall_back->text();
     return number;
   }
-
- private:
-  struct Scratch {
-    std::shared_ptr<void> call;  // keeps the pointer
-    unsigned char** pointer;
-    std::size_t offset;
-  };
-  static std::size_t aligned(std::size_t count) {
-    return (count + cuda::Tables::alignment - 1) / cuda::Tables::alignment * cuda::Tables::alignment;
-  }
-  std::size_t scratch_begin() const { return aligned(bytes().size()); }
-
-  std::vector<Scratch> scratch;
-  std::size_t scratch_bytes = 0;
 };
 
 }  // namespace cplab::kernels

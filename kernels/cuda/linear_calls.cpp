@@ -113,7 +113,7 @@ void set_gated(State& state, const ChosenLinear& chosen, const std::shared_ptr<L
   if (!chosen.chunks.empty()) state.template point<DeviceChunk>(p.chunks, chosen.chunks);
   if (!chosen.blocks.empty()) state.template point<DeviceChunk>(p.blocks, chosen.blocks);
   state.template point<std::int32_t>(p.first_block, chosen.first_blocks);
-  state.place_scratch(added, p.scratch, chosen.gated.scratch.bytes);
+  state.place_scratch(p.scratch, static_cast<std::size_t>(chosen.gated.scratch.bytes));
   p.heads = static_cast<std::int32_t>(call.log_decay->heads);
   set(state, p.log_decay, call.log_decay);
   set(state, p.beta, call.beta);

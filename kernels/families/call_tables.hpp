@@ -21,6 +21,10 @@ namespace cplab::kernels::cuda {
 class CallTables {
  public:
   std::span<const std::byte> bytes() const { return tables_.bytes(); }
+  // Of device memory: the tables, and behind them what kernels alone write and read (place_scratch()).
+  std::size_t device_bytes() const {
+    return scratch_bytes_ == 0 ? bytes().size() : scratch_at() + scratch_bytes_;
+  }
   // Sets all pointers, once the tables have an address.
   void relocate(std::byte* base) const {
     for (const Relocation& relocation : relocations_) relocation(base);
@@ -41,6 +45,16 @@ class CallTables {
     const std::size_t offset = tables_.place_apart(std::span<const std::int32_t>(zeros));
     pending_.emplace_back(
         [&pointer, offset](std::byte* base) { pointer = reinterpret_cast<std::int32_t*>(base + offset); });
+  }
+
+  // Memory of this call alone, whose content is not set.
+  template <class Item>
+  void place_scratch(Item*& pointer, std::size_t count) {
+    const std::size_t offset = scratch_bytes_;
+    scratch_bytes_ += aligned(count * sizeof(Item));
+    pending_.emplace_back([this, &pointer, offset](std::byte* base) {
+      pointer = reinterpret_cast<Item*>(base + scratch_at() + offset);
+    });
   }
 
   // The same for bits of cells (tiles/masked_params.hpp) that a kernel writes before others read them.
@@ -105,7 +119,13 @@ class CallTables {
   // Sets a pointer in the parameters of a call, which the call's launch function keeps alive.
   using Relocation = std::function<void(std::byte* base)>;
 
+  static std::size_t aligned(std::size_t bytes) {
+    return (bytes + Tables::alignment - 1) / Tables::alignment * Tables::alignment;
+  }
+  std::size_t scratch_at() const { return aligned(bytes().size()); }
+
   Tables tables_;
+  std::size_t scratch_bytes_ = 0;
   std::vector<Relocation> relocations_, pending_;
 };
 

@@ -14,6 +14,7 @@
 namespace cplab::kernels::cuda {
 
 class CallTables;  // call_tables.hpp
+struct AttendParams;
 struct AttendBackwardParams;
 
 // How long a call takes on an otherwise idle GPU, s: the longer of two times.
@@ -46,6 +47,12 @@ class AttendFamily {
   virtual double flop_us(const AttendVariant&, const Rates&) const = 0;
   // Thread blocks of a persistent kernel that a multiprocessor has at once.
   virtual int blocks_together(const AttendVariant&) const { return 1; }
+  // Sets what the launch is told beside operands and tiles, and places the memory that it needs.
+  virtual void set_parameters(AttendParams&, CallTables&, const ChosenForward&, const Attend&) const {}
+  // Whether it is made for any number of queries: what others are slower than.
+  virtual bool for_any_queries(const AttendVariant&) const { return true; }
+  // How often the launch takes each tile of the list.
+  virtual std::int64_t tile_heads(const AttendVariant&, const Attend& call) const { return call.q.heads; }
 
  protected:
   ~AttendFamily() = default;

@@ -62,6 +62,8 @@ constexpr MeasuredConstant measured_constants[] = {
     {"polynomial_every", 0, "column tiles, 0: none", records::by_turns},
     {"lanes_release_k_64", 32, "lanes", records::by_turns},
     {"lanes_release_k_128", 32, "lanes", records::by_turns},
+    // Kernels for few queries: a piece of the keys, in blocks, is not shorter.
+    {"decode_least_blocks", 2, "blocks of keys", records::none},
     // Row-wise kernels: thread blocks of a launch at most; the rest is done by striding.
     {"elementwise_most_blocks", 8192, "thread blocks", records::none},
 };

@@ -56,6 +56,23 @@ struct WorkList {
   bool out_of_turn = false;
 };
 
+// Rows [begin, end) of q whose keys go to several thread blocks: tiles [first, first + count) of the work list
+// have these rows, each with other keys.
+struct SplitRows {
+  std::int32_t begin, end;
+  std::int32_t first, count;
+};
+
+// Calls whose keys are split: partial results in fp32, which are merged once all are there. Of tile n of the
+// work list, key head g and part p of its query heads (split_tiles.hpp) they begin at row
+// ((n * key heads + g) * parts + p) * rows of a tile.
+struct SplitKeys {
+  const SplitRows* rows = nullptr;
+  std::int32_t count = 0;  // of `rows`; 0: no key is split, and tiles store results
+  float* out = nullptr;    // rows of the width of v
+  float* lse = nullptr;    // log2 of the sum, scale included; -inf: `out` was not written
+};
+
 struct AttendParams {
   DeviceView q, k, v, out, lse;
   WorkList work;  // tiles of query rows
@@ -73,6 +90,7 @@ struct AttendParams {
   // in length.
   std::int32_t multiprocessors = 0;  // to be used
   std::int32_t* tile_counter = nullptr;
+  SplitKeys split = {};
 };
 
 // Of a unit's turns (turns.hpp): from this cell on, up to that of the unit's next run, a cell gets `before`

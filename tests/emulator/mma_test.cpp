@@ -3,14 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <deque>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "kernels/choice/choose.hpp"
 #include "kernels/families/family.hpp"
 #include "kernels/families/mma/tiles.hpp"
+#include "tests/emulator/host_tables.hpp"
 #include "tests/emulator/mma.hpp"
 #include "tests/kernels/random_tile.hpp"
 #include "tests/kernels/tile_cases.hpp"
@@ -19,7 +18,6 @@ namespace cplab::emulator {
 namespace {
 
 using kernels::DType;
-using kernels::View;
 using namespace kernels::cuda;
 
 constexpr VariantOptions options{.sm_major = 9, .sms = 4, .build = {.hopper = false, .full = true}};
@@ -40,35 +38,19 @@ const Kernels all_kernels[] = {
 #endif
 };
 
-// What a call's parameters point to.
-struct Tables {
-  std::deque<std::vector<std::int32_t>> maps;
-
-  DeviceView view(const View& view) {
-    RowMap map = row_map(view);
-    DeviceView device = device_view(view, map);
-    if (!map.rows.empty()) device.map = maps.emplace_back(std::move(map.rows)).data();
-    return device;
-  }
-  static WorkList list(const WorkTables& tables) {
-    return {tables.tiles.data(), tables.segments.data(), static_cast<std::int32_t>(tables.tiles.size()),
-            live_tiles(tables)};
-  }
-};
-
 testing::TileRun attend(const Kernels& kernels, const kernels::Attend& call, std::uint64_t seed) {
   const ChosenForward chosen = choose_variant(call, options);
   if (chosen.variant->family->name() != "mma" || chosen.variant->dtype != kernels.dtype) {
     kernels::cpu_tiles().attend(call);
     return {"(cpu tiles)", true};
   }
-  Tables tables;
+  HostTables tables;
   AttendParams params{.q = tables.view(call.q),
                       .k = tables.view(call.k),
                       .v = tables.view(call.v),
                       .out = tables.view(call.out),
                       .lse = tables.view(call.lse),
-                      .work = Tables::list(chosen.work),
+                      .work = HostTables::list(chosen.work),
                       .scale = call.scale,
                       .write = call.write};
   set_numbers_of_heads(params, call);
@@ -90,7 +72,7 @@ testing::TileRun attend_backward(const Kernels& kernels, const kernels::AttendBa
     return {"(cpu tiles)", true};
   }
   const kernels::AttendBackward call = as_launched(asked, chosen);
-  Tables tables;
+  HostTables tables;
   const AttendBackwardParams params{.q = tables.view(call.q),
                                     .k = tables.view(call.k),
                                     .v = tables.view(call.v),
@@ -100,8 +82,8 @@ testing::TileRun attend_backward(const Kernels& kernels, const kernels::AttendBa
                                     .dq = tables.view(call.dq),
                                     .dk = tables.view(call.dk),
                                     .dv = tables.view(call.dv),
-                                    .by_q = Tables::list(chosen.by_q),
-                                    .by_k = Tables::list(chosen.by_k),
+                                    .by_q = HostTables::list(chosen.by_q),
+                                    .by_k = HostTables::list(chosen.by_k),
                                     .scale = call.scale,
                                     .write_dq = call.write_dq,
                                     .write_dk = call.write_dk,

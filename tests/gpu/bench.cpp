@@ -12,6 +12,7 @@
 
 #include "algorithms/core/defaults.hpp"
 #include "kernels/compiled.hpp"
+#include "kernels/families/family.hpp"
 #include "kernels/families/hopper_backward/shape.hpp"
 #include "kernels/families/hopper_backward_apart/shape.hpp"
 #include "tests/gpu/attention_problem.hpp"
@@ -306,6 +307,46 @@ void serve() {
   }
 }
 
+// One token against many keys, by each of the kernels on tensor cores that take it, which of the families for
+// long sequences are those of one height.
+void decode(std::int64_t keys, std::int64_t heads, std::int64_t kv_heads, std::int64_t width,
+            std::int64_t value_width) {
+  const AttentionProblem problem({.q_rows = 1,
+                                  .k_rows = keys,
+                                  .heads = heads,
+                                  .kv_heads = kv_heads,
+                                  .width = width,
+                                  .value_width = value_width},
+                                 {{.q_count = 1, .k_count = keys, .offset = keys - 1, .right = 0}});
+  const kernels::Attend call = problem.forward();
+  for (const auto& variant : attend_variants(kernels::cuda::compiled_kernels()->build)) {
+    const bool other = variant.family->name() != "decode" && variant.name.find(" rows") != std::string::npos;
+    if (variant.rank == kernels::cuda::Rank::general || other || !variant.fits(call)) continue;
+    CudaCalls calls({.choice = kernel_choice, .only = variant.name});
+    const std::size_t number = calls.add(call);
+    const DeviceMemory tables(calls.table_bytes());
+    calls.upload(tables.data());
+    const double seconds = kernels::seconds_per_call(calls, {&number, 1}, 7);
+    const auto bytes = 2.0 * static_cast<double>(keys * kv_heads * (width + value_width));
+    std::printf("%-36s keys=%-8lld H=%lld/%lld D=%lld/%lld  %9.1f us  %5.2f TB/s\n", variant.name.c_str(),
+                static_cast<long long>(keys), static_cast<long long>(heads), static_cast<long long>(kv_heads),
+                static_cast<long long>(width), static_cast<long long>(value_width), seconds * 1e6,
+                bytes / seconds * 1e-12);
+    std::fflush(stdout);
+  }
+}
+
+void bench_decode() {
+  for (const std::int64_t keys : {4096, 131072, 1048576}) {
+    decode(keys, 32, 8, 64, 64);
+    decode(keys, 32, 8, 128, 128);
+    decode(keys, 64, 1, 128, 128);
+    decode(keys, 32, 8, 192, 128);
+    decode(keys, 32, 8, 256, 256);
+    for (const std::int64_t heads : {16, 64, 128}) decode(keys, heads, 1, 576, 512);
+  }
+}
+
 void bench(const std::string& only) {
   const auto wanted = [&](const char* name) { return std::string(name).find(only) != std::string::npos; };
   if (wanted("attend")) {
@@ -320,6 +361,7 @@ void bench(const std::string& only) {
         if (has_tensor_cores(shape)) attention(DType::bf16, shape, causal);
     attention(DType::fp32, {1, 2048, 8, 128}, true);
   }
+  if (wanted("decode")) bench_decode();
   if (wanted("segments")) bench_segments();
   if (wanted("linear")) bench_linear();
   if (wanted("masked")) bench_masked();

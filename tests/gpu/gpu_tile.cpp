@@ -9,12 +9,14 @@
 #include "kernels/choice/choose.hpp"
 #include "kernels/compiled.hpp"
 #include "kernels/cuda/kernel_table.hpp"
+#include "kernels/families/family.hpp"
 #include "kernels/families/parts/cuda_error.hpp"
 
 namespace cplab::testing {
 
 kernels::KernelChoice kernel_choice = kernels::KernelChoice::best;
 bool small_tiles = false;
+bool few_queries = false;
 bool alone = false;
 
 std::string_view with_small_tiles(const kernels::AttendBackward& call) {
@@ -22,6 +24,15 @@ std::string_view with_small_tiles(const kernels::AttendBackward& call) {
   for (const auto& variant : attend_backward_variants(kernels::cuda::compiled_kernels()->build))
     if (variant.small_tiles && variant.fits(call)) return variant.name;
   return {};
+}
+
+std::string_view one_for_few_queries(const kernels::Attend& call) {
+  if (!few_queries) return {};
+  std::vector<std::string_view> heights;
+  for (const auto& variant : attend_variants(kernels::cuda::compiled_kernels()->build))
+    if (variant.family->name() == "decode" && variant.fits(call)) heights.push_back(variant.name);
+  return heights.empty() ? std::string_view()
+                         : heights[static_cast<std::size_t>(call.q.rows + call.k.rows) % heights.size()];
 }
 
 std::string_view one_of_kernels(const kernels::AttendBackward& call) {
@@ -154,17 +165,25 @@ TileRunner gpu_attention() {
   TileRunner runner;
   runner.attend = [](TileRunner::Tensors tensors, std::int64_t shift, const kernels::Attend& host) {
     bool out_of_turn = false;
-    const auto add = [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+    const auto on_device = [&](const Mirror& mirror) {
       kernels::Attend call = host;
       for (View* view : {&call.q, &call.k, &call.v, &call.out, &call.lse}) *view = mirror.device(*view);
       if (call.max_logit) call.max_logit = mirror.device(*call.max_logit);
       if (call.sink) call.sink = mirror.device(*call.sink);
-      kernels::CallOptions options = options_of(call.q);
-      options.choice = kernel_choice;
-      out_of_turn = choose_variant(call, kernels::cuda::variants_of_device(options)).work.out_of_turn;
+      return call;
+    };
+    const auto options = [&](const Mirror& mirror) {
+      kernels::CallOptions taken = options_of(host.q);
+      taken.choice = kernel_choice;
+      taken.only = one_for_few_queries(on_device(mirror));
+      return taken;
+    };
+    const auto add = [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+      const kernels::Attend call = on_device(mirror);
+      out_of_turn = choose_variant(call, kernels::cuda::variants_of_device(options(mirror))).work.out_of_turn;
       return calls.add(call);
     };
-    TileRun run = run_on_gpu(tensors, shift, add, [&](const Mirror&) { return options_of(host.q); });
+    TileRun run = run_on_gpu(tensors, shift, add, options);
     if (out_of_turn) run.variant += " (out of turn)";
     return run;
   };
@@ -208,6 +227,12 @@ TileRunner gpu_attention() {
     for (const HeadPair& pair : std::initializer_list<HeadPair>{
              {192, 128}, {256, 256}, {96, 96}, {80, 80}, {72, 72}, {112, 96}, {40, 40}, {160, 136}})
       runner.tensor_core_sizes.push_back(pair);
+  if (few_queries) {
+    runner.tensor_core_sizes = {{64, 64}, {128, 128}, {192, 128}, {256, 256}, {576, 512}};
+    runner.most_rows = 700;
+    runner.most_queries = 6;
+    runner.most_group = 20;
+  }
   return runner;
 }
 

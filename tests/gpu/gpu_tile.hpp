@@ -49,12 +49,16 @@ class Mirror {
 extern kernels::KernelChoice kernel_choice;
 // Of the portable ones, those with small tiles where there are any: the only ones on SM 8.6 and 8.9.
 extern bool small_tiles;
+// Forward calls go to the kernels for few queries where these take them, and cases have few.
+extern bool few_queries;
 // Calls are run twice, and not behind kernels that bring what they read: for the tools of compute-sanitizer,
 // which let no two kernels overlap and take minutes for such a copy.
 extern bool alone;
 
 // For CallOptions::only: the variant with small tiles that takes the call; empty: none, or not asked for.
 std::string_view with_small_tiles(const kernels::AttendBackward& call);
+// Likewise one of the kernels for few queries, by the numbers of rows.
+std::string_view one_for_few_queries(const kernels::Attend& call);
 // Where the backward kernels of Hopper that sum dq would take the call, or with the same bits in every run
 // those that have them: one of these, by its number of rows. Most cases have so few tiles that always the
 // same one would be chosen.

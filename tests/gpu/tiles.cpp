@@ -1,12 +1,13 @@
 // Compares every CUDA tile with the CPU's and with brute force, on random and on hard cases, or times them.
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
-//   tiles --bench [--only attend|segments|linear|masked|rows]
+//   tiles --bench [--only attend|decode|segments|linear|masked|rows]
 //   tiles --serve|--serve-linear   times attention, linear attention, on demand (gpu_tile.hpp)
 //   tiles --heights    times each tile height, for fitting their costs; --backward-heights: of the
 //   fused backward
 // --portable, --deterministic, --apart: the attention kernels that every architecture has, or those that
 // give the same bits in every run (apart: not with the fused backward that adds to dq in order), instead of
-// the fastest on this GPU. --small-tiles: those of --portable that SM 8.6 and 8.9 have room for. --alone: no
+// the fastest on this GPU. --small-tiles: those of --portable that SM 8.6 and 8.9 have room for.
+// --few-queries: cases of few queries and many keys, by the kernels for these. --alone: no
 // call follows kernels that bring what it reads; for the tools of compute-sanitizer. Exit 0: all within
 // tolerance; 1: something is not; 2: usage; 77 (CTest: skipped): no GPU.
 #include <atomic>
@@ -35,11 +36,11 @@ struct Options {
 };
 
 int usage() {
-  std::fprintf(
-      stderr,
-      "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
-      "[--portable|--small-tiles|--deterministic|--apart] [--alone] | --bench | --serve | --serve-linear | "
-      "--heights | --backward-heights\n");
+  std::fprintf(stderr,
+               "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
+               "[--portable|--small-tiles|--deterministic|--apart] [--few-queries] [--alone] | --bench | "
+               "--serve | --serve-linear | "
+               "--heights | --backward-heights\n");
   return 2;
 }
 
@@ -53,6 +54,10 @@ bool parse(int count, char** arguments, Options& options) {
     if (name == "--small-tiles") {
       kernel_choice = kernels::KernelChoice::portable;
       small_tiles = true;
+      continue;
+    }
+    if (name == "--few-queries") {
+      few_queries = true;
       continue;
     }
     if (name == "--deterministic") {

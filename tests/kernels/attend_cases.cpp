@@ -24,7 +24,7 @@ TileCase random_widths(std::mt19937& generator, const TileRunner& runner) {
   tile.nominal = which == 4 ? DType::fp32 : nominals[static_cast<std::size_t>(which) % nominals.size()];
   tile.out = draw(generator, 0, 1) == 0 ? tile.nominal : DType::fp32;
   tile.sizes.G = draw(generator, 1, 2);
-  tile.sizes.H = tile.sizes.G * draw(generator, 1, 3);
+  tile.sizes.H = tile.sizes.G * draw(generator, 1, runner.most_group);
   if (runner.tensor_cores_only || draw(generator, 0, 4) < 3) {
     const auto last = static_cast<std::int64_t>(runner.tensor_core_sizes.size()) - 1;
     const HeadPair& pair = runner.tensor_core_sizes[static_cast<std::size_t>(draw(generator, 0, last))];
@@ -73,7 +73,7 @@ void attend_case(Report& report, const CaseName& name, const TileRunner& runner)
   TileCase tile = random_widths(generator, runner);
   Sizes& sizes = tile.sizes;
   const std::int64_t largest = name.number % 16 == 3 ? 400 : runner.most_rows;
-  sizes.nq = draw(generator, 1, largest);
+  sizes.nq = draw(generator, 1, std::min(largest, runner.most_queries));
   sizes.nk = draw(generator, 1, largest);
   if (name.number == 7) {  // once: brute force over so many rows takes its time
     tile.kind = "4096 tiny sequences";

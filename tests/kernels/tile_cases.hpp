@@ -34,8 +34,10 @@ struct TileRunner {
   std::vector<HeadPair> tensor_core_sizes = {{64, 64}, {128, 128}};  // that three of five cases have
   std::vector<kernels::DType> tensor_core_dtypes = {kernels::DType::bf16, kernels::DType::fp16};
   bool has_fp64 = false;
-  bool computes_delta = true;    // itself; else the CPU does for it, which is not checked
-  std::int64_t most_rows = 150;  // of queries and of keys in most cases
+  bool computes_delta = true;       // itself; else the CPU does for it, which is not checked
+  std::int64_t most_rows = 150;     // of queries and of keys in most cases
+  std::int64_t most_queries = 400;  // in these cases: few, with many keys
+  std::int64_t most_group = 3;      // query heads of a key head
 };
 
 // Whether a GPU's call with that many rows, queries forward and keys backward, is launched on one

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -119,6 +120,17 @@ void add_plan(const Scenario& scenario, Reached& reached) {
   }
 }
 
+// One token against 128K keys: heads of a key head that fill a tile of few rows, and one of many.
+void add_decoding(DType dtype, std::int64_t head_size, std::int64_t value_size, Reached& reached) {
+  for (const auto& [heads, kv_heads] : {std::pair<std::int64_t, std::int64_t>{32, 8}, {64, 1}}) {
+    Scenario scenario = scenario_of("tree", 1, {{1}, heads, kv_heads, full}, dtype, head_size, value_size);
+    scenario.problem.kv_sequence = 1 << 17;
+    scenario.problem.kv_lengths = scenario.problem.kv_padded_lengths = {1 << 17};
+    scenario.problem.direction = Direction::forward;
+    add_plan(resolve(scenario), reached);
+  }
+}
+
 Reached of_plans() {
   Reached reached;
   struct Sizes {
@@ -135,6 +147,8 @@ Reached of_plans() {
   for (const auto& [keys, values] : {Sizes{32, 32}, {96, 96}, {192, 128}, {256, 256}})
     for (const DType dtype : {DType::bf16, DType::fp16})
       add_plan(scenario_of("ring", 1, {{2048}}, dtype, keys, values), reached);
+  for (const auto& [keys, values] : {Sizes{64, 64}, {128, 128}, {192, 128}, {256, 256}, {576, 512}})
+    for (const DType dtype : {DType::bf16, DType::fp16}) add_decoding(dtype, keys, values, reached);
   for (const DType dtype : {DType::fp32, DType::fp64})
     add_plan(scenario_of("ring", 1, {{256}}, dtype, 80, 80), reached);
   return reached;

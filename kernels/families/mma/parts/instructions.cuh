@@ -27,6 +27,12 @@ __device__ __forceinline__ void cp_async_wait_all() {
   asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
 
+// The same for all but its last `groups` groups.
+template <int groups>
+__device__ __forceinline__ void cp_async_wait_group() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+}
+
 // __syncthreads() that warps may reach at different places of the program.
 __device__ __forceinline__ void barrier_sync_block() {
   asm volatile("barrier.sync 0;" ::: "memory");

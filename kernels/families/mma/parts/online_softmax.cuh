@@ -1,6 +1,7 @@
 // The online softmax of the mma kernels, and the first part of their epilogue.
 #pragma once
 
+#include "kernels/families/parts/finished_row.cuh"
 #include "kernels/families/parts/output_rows.cuh"
 #include "kernels/families/parts/softmax.cuh"
 
@@ -49,29 +50,16 @@ __device__ __forceinline__ void finish_rows(const AttendParams& params, const So
                                             float scale_log2, int head, int first, int tile_end, int lane,
                                             RowUpdate (&updates)[m_tiles][2]) {
   float lse[m_tiles][2];
-  const bool merge = params.write == Write::merge;
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = first + 16 * m + 8 * half + lane / 4;
-      const float sum = row_sum(softmax[m * threads].sum[half]);
-      const bool empty = sum == 0;
-      RowUpdate& update = updates[m][half];
-      update.write = row < tile_end && !(merge && empty);
-      FinishedSum finished = sum_without_keys(params, head);
-      if (!empty)
-        finished =
-            finish_sum(params, head, sum, scaled_maximum(softmax[m * threads].maximum[half], scale_log2));
-      update.factor = finished.factor;
+      const FinishedRow finished =
+          finish_row(params, head, row, row < tile_end, row_sum(softmax[m * threads].sum[half]),
+                     scaled_maximum(softmax[m * threads].maximum[half], scale_log2));
+      updates[m][half] = finished.update;
       lse[m][half] = finished.lse;
-      if (!update.write || !merge) continue;
-      const float held = *row_of<const float>(params.lse, head, row);
-      if (held == -infinity()) continue;
-      const float merged = merged_lse(held, lse[m][half]);
-      update.old_factor = expf(held - merged);
-      update.factor *= expf(lse[m][half] - merged);
-      lse[m][half] = merged;
     }
   __syncwarp();  // four lanes have read what one of them overwrites
 #pragma unroll

@@ -17,7 +17,7 @@ namespace cplab::kernels::cuda {
 // 32 banks once. Tiles begin at multiples of 256 bytes, and of a row where that is a power of 2.
 template <int D>
 struct Tile {
-  static_assert(D == 32 || D == 64 || D == 96 || D == 128 || D == 192 || D == 256);
+  static_assert(D == 32 || D == 96 || D % 64 == 0);
   static constexpr int row_bytes = 2 * D;
   static constexpr int chunks = D / 8;
   static constexpr bool wide_rows = D % 64 == 0;  // a row covers all banks

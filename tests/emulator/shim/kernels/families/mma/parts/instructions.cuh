@@ -1,5 +1,5 @@
 // The emulator's version of kernels/families/mma/parts/instructions.cuh. A copy arrives when its thread waits
-// for it, no earlier.
+// for it or for its group, no earlier.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,14 @@ struct EmulatedCopy {
   unsigned char* to;
   const void* from;
   int size, bytes;
-  bool committed = false;  // to a group; nobody waits for others
+  int group;
 };
 inline std::vector<EmulatedCopy> emulated_copies[1024];  // by thread
+inline int emulated_groups[1024];                        // committed so far
 
 inline void emulated_copy(std::uint32_t to, const void* from, int size, int bytes) {
-  emulated_copies[thread_index()].push_back({emulator::machine().shared() + to, from, size, bytes, false});
+  emulated_copies[thread_index()].push_back(
+      {emulator::machine().shared() + to, from, size, bytes, emulated_groups[thread_index()]});
 }
 inline void cp_async_16(std::uint32_t to, const void* from, int bytes) {
   emulated_copy(to, from, 16, bytes);
@@ -30,16 +32,23 @@ inline void cp_async_4(std::uint32_t to, const void* from, int bytes) {
   emulated_copy(to, from, 4, bytes);
 }
 inline void cp_async_commit_group() {
-  for (EmulatedCopy& copy : emulated_copies[thread_index()]) copy.committed = true;
+  ++emulated_groups[thread_index()];
 }
-inline void cp_async_wait_all() {
-  std::vector<EmulatedCopy>& copies = emulated_copies[thread_index()];
-  for (const EmulatedCopy& copy : copies) {
-    if (!copy.committed) continue;
+// Those of groups before `end`.
+inline void emulated_arrival(int end) {
+  std::erase_if(emulated_copies[thread_index()], [&](const EmulatedCopy& copy) {
+    if (copy.group >= end) return false;
     std::memset(copy.to, 0, static_cast<std::size_t>(copy.size));
     if (copy.bytes > 0) std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
-  }
-  std::erase_if(copies, [](const EmulatedCopy& copy) { return copy.committed; });
+    return true;
+  });
+}
+template <int groups>
+void cp_async_wait_group() {
+  emulated_arrival(emulated_groups[thread_index()] - groups);
+}
+inline void cp_async_wait_all() {
+  emulated_arrival(emulated_groups[thread_index()]);
 }
 inline void barrier_sync_block() {
   __syncthreads();
