@@ -174,7 +174,8 @@ class RankWriter {
 
   void write_chunks(const Operation& op) {
     json_.field("work", name(op.chunk_work));
-    if (op.kind == OpKind::scan || op.kind == OpKind::combine) json_.field("reverse", op.reverse);
+    if (op.kind == OpKind::scan || op.kind == OpKind::combine || op.kind == OpKind::convolve)
+      json_.field("reverse", op.reverse);
     json_.objects("chunks", rank_.chunks_of(op), [&](const Chunk& chunk) {
       json_.field("row", chunk.row);
       json_.field("count", chunk.count);

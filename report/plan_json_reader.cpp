@@ -257,7 +257,7 @@ class RankReader {
         access.only({"operand", "buffer", "box"});
       }
       Access& a = accesses.emplace_back();
-      if (access.has("operand")) a.operand = read_word(access.at("operand"), Operand::transition);
+      if (access.has("operand")) a.operand = read_word(access.at("operand"), Operand::dfilter);
       if (written) a.mode = read_word(access.at("mode"), WriteMode::max);
       a.view = read_view(access);
     }
