@@ -104,25 +104,36 @@ def key_bytes(keys, form):
     return 2 * keys * kv_heads * (head_size + value_size)
 
 
+def kernels_alone(of, keys, heads, kv_heads, head_size):
+    """(seconds, name) of each kernel that `cplab tune` measured, the fastest first."""
+    tried = of[f"tune-{keys}-{heads}x{kv_heads}-{head_size}.json"]["choices"][0]["tried"]
+    return sorted((kernel["median_s"], kernel["variant"]) for kernel in tried if kernel["median_s"])
+
+
 def table(file):
     of = dict(campaign.records(file))
-    print("| keys | heads | kernel | forecast (us) | measured (us) | TB/s | of 4.8 (%) | of a copy (%) | PyTorch (us) | by |")
-    print("|---|---|---|---:|---:|---:|---:|---:|---:|---|")
+    print("| keys | heads | forecast (us) | measured (us) | kernel | fastest alone (us) | kernel | TB/s | of 4.8 (%) | of a copy (%) | PyTorch (us) | by |")
+    print("|---|---|---:|---:|---|---:|---|---:|---:|---:|---:|---|")
     for form, (heads, kv_heads, head_size, value_size) in FORMS.items():
         for name, keys in KEYS.items():
             runs = [record for key, record in of.items() if re.fullmatch(f"run-{name}-{form}-\\d.json", key)]
             took = statistics.median(seconds(attend(record)) for record in runs)
             forecast = seconds(attend(of[f"prediction-{name}-{form}.json"]))
+            alone, fastest = kernels_alone(of, keys, heads, kv_heads, head_size)[0]
             peers = [record for key, record in of.items() if key.startswith(f"peer-{keys}-{heads}x{kv_heads}-{head_size}-")]
             copied = next(record["bytes"] / record["time_s"] for record in peers if record["peer"] == "copy")
             best = min((record for record in peers if record["peer"] != "copy" and "time_s" in record),
                        key=lambda record: record["time_s"])
-            rate = key_bytes(keys, form) / took
+            rate = key_bytes(keys, form) / min(took, alone)
             sizes = str(head_size) if head_size == value_size else f"{head_size}/{value_size}"
-            kernel = attend(runs[0])["variant"].removeprefix("attend ")
-            print(f"| {name} | {heads}/{kv_heads} of {sizes} | {kernel} | {forecast * 1e6:.0f} | {took * 1e6:.0f} | "
+            print(f"| {name} | {heads}/{kv_heads} of {sizes} | {forecast * 1e6:.0f} | {took * 1e6:.0f} | "
+                  f"{rows_of(attend(runs[0])['variant'])} | {alone * 1e6:.0f} | {rows_of(fastest)} | "
                   f"{rate * 1e-12:.2f} | {100 * rate / DATA_SHEET_BYTES_S:.0f} | {100 * rate / copied:.0f} | "
                   f"{best['time_s'] * 1e6:.0f} | {best['peer']} |")
+
+
+def rows_of(variant):
+    return "64 rows" if variant.endswith("64 rows") else "16 rows"
 
 
 def main():

@@ -11,7 +11,6 @@ inline constexpr int hopper_wide_head_sizes[] = {CPLAB_HOPPER_WIDE_HEAD_SIZES};
 inline constexpr int mma_head_sizes[] = {CPLAB_MMA_HEAD_SIZES};
 inline constexpr int full_head_sizes[] = {CPLAB_FULL_HEAD_SIZES};
 inline constexpr auto decode_head_pairs = head_pairs<CPLAB_DECODE_HEAD_PAIRS>();
-inline constexpr auto decode_wide_head_pairs = head_pairs<CPLAB_DECODE_WIDE_HEAD_PAIRS>();
 inline constexpr auto full_head_pairs = head_pairs<CPLAB_FULL_HEAD_PAIRS>();
 
 }  // namespace cplab::kernels::cuda

@@ -1,5 +1,5 @@
 // The kernels for few queries of this build. Declared for kernels.cpp; each pair of head sizes is compiled in
-// a translation unit of its own (forward.cu.in, wide.cu.in).
+// a translation unit of its own (forward.cu.in).
 #pragma once
 
 #include <vector>
@@ -10,7 +10,5 @@ namespace cplab::kernels::cuda {
 
 template <int key_size, int value_size>
 std::vector<AttendKernel> decode_kernels();
-template <int key_size, int value_size>
-std::vector<AttendKernel> wide_decode_kernels();
 
 }  // namespace cplab::kernels::cuda

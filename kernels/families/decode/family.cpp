@@ -15,28 +15,31 @@ namespace cplab::kernels::cuda {
 
 std::string decode_name(DType dtype, const HeadSizes& sizes, int rows) {
   const std::string name = "attend decode" + of_sizes(dtype, sizes);
-  return rows == decode_rows[0] || decode_is_wide(sizes) ? name
-                                                         : name + ", " + std::to_string(rows) + " rows";
+  return rows == decode_rows[0] ? name : name + ", " + std::to_string(rows) + " rows";
 }
 
 namespace {
 
-// Of the time that products take by mma.sync with as many rows (docs/14-kernels.md).
-constexpr double time_by_wgmma = 0.27;
+// Only the kernels of this family have these sizes, so they take any number of queries.
+constexpr HeadSizes sizes_of_latents{576, 512};
 
 class Decode final : public AttendFamily {
  public:
   std::string_view name() const override { return "decode"; }
 
-  std::vector<AttendVariant> variants(const KernelBuild& build) const override {
+  std::vector<AttendVariant> variants(const KernelBuild&) const override {
     std::vector<AttendVariant> all;
-    for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (const DType dtype : {DType::bf16, DType::fp16})
       for (const HeadSizes& sizes : decode_head_pairs)
-        for (const std::int32_t rows : decode_rows) all.push_back(variant_of(dtype, sizes, rows));
-      if (!build.hopper) continue;
-      for (const HeadSizes& sizes : decode_wide_head_pairs)
-        all.push_back(variant_of(dtype, sizes, decode_rows[1]));
-    }
+        for (const std::int32_t rows : decode_rows)
+          all.push_back({.name = decode_name(dtype, sizes, rows),
+                         .family = this,
+                         .rank = Rank::architecture,
+                         .dtype = dtype,
+                         .head_size = sizes.key,
+                         .value_size = sizes.value,
+                         .sm_major = decode_claim(sizes, rows) == Claim::hopper ? 9 : 0,
+                         .tile_rows = rows});
     return all;
   }
 
@@ -44,7 +47,8 @@ class Decode final : public AttendFamily {
     const HeadSizes sizes = variant.sizes();
     KernelEntry entry = entry_of(variant, "attend", name());
     entry.claim = decode_claim(sizes, variant.tile_rows);
-    entry.features = {decode_is_wide(sizes) ? "wgmma" : "mma_sync", "cp_async", "split_keys"};
+    entry.features = features_of_mma();
+    entry.features.push_back("split_keys");
     entry.part = "pieces";
     entry.threads = 32 * decode_warps(sizes, variant.tile_rows);
     entry.tile_rows = variant.tile_rows;
@@ -102,9 +106,8 @@ class Decode final : public AttendFamily {
     return block_us(variant, rates) / (128 * variant.tile_rows) / forward_flops(variant.sizes());
   }
 
-  // No other kernels have the sizes of the wide one.
   bool for_any_queries(const AttendVariant& variant) const override {
-    return decode_is_wide(variant.sizes());
+    return variant.sizes() == sizes_of_latents;
   }
 
   std::int64_t tile_heads(const AttendVariant& variant, const Attend& call) const override {
@@ -126,17 +129,6 @@ class Decode final : public AttendFamily {
   }
 
  private:
-  AttendVariant variant_of(DType dtype, const HeadSizes& sizes, std::int32_t rows) const {
-    return {.name = decode_name(dtype, sizes, rows),
-            .family = this,
-            .rank = Rank::architecture,
-            .dtype = dtype,
-            .head_size = sizes.key,
-            .value_size = sizes.value,
-            .sm_major = decode_claim(sizes, rows) == Claim::hopper ? 9 : 0,
-            .tile_rows = rows};
-  }
-
   static PackedHeads packed_of(const AttendVariant& variant, const Attend& call) {
     return packed_heads(call.q.heads, call.k.heads, variant.tile_rows);
   }
@@ -144,20 +136,26 @@ class Decode final : public AttendFamily {
     return decode_blocks_together(variant.sizes(), variant.tile_rows);
   }
 
-  // us for 128 keys of a tile, by products from those at head size 128.
+  // us for 128 keys of a tile: by products from those at head size 128, and keys of 576 by what they took
+  // beside that (docs/14-kernels.md), in tiles of 16 rows with half of the warps for the scores.
   static double block_us(const AttendVariant& variant, const Rates& rates) {
-    const Rate rate = variant.tile_rows == decode_rows[0] ? Rate::decode_rows16_us : Rate::decode_rows64_us;
-    const double us_of_128 = rates[rate] * (decode_is_wide(variant.sizes()) ? time_by_wgmma : 1);
-    return us_of_128 * forward_flops(variant.sizes()) / forward_flops({128, 128});
+    const bool few_rows = variant.tile_rows == decode_rows[0];
+    const double by_products = rates[few_rows ? Rate::decode_rows16_us : Rate::decode_rows64_us] *
+                               forward_flops(variant.sizes()) / forward_flops({128, 128});
+    if (variant.sizes() != sizes_of_latents) return by_products;
+    return by_products * (few_rows ? 2.3 : 0.8);
   }
 
-  // Partial results are written and read once.
+  // Partial results are written and read once; the threads of a row take its pieces one after the other.
   double merge_us(const ChosenForward& chosen, const Attend& call, const Rates& rates) const {
-    if (split_rows(chosen.work).empty()) return 0;
     double rows = 0;
-    for (const WorkTile& tile : chosen.work.tiles) rows += tile.end - tile.begin;
+    std::int32_t most = 0;
+    for (const SplitRows& split : split_rows(chosen.work)) {
+      rows += static_cast<double>(split.end - split.begin) * split.count;
+      most = std::max(most, split.count);
+    }
     const double bytes = 2.0 * 4 * rows * static_cast<double>(call.q.heads * (call.v.width + 1));
-    return rates[Rate::decode_merge_us] + bytes / rates[Rate::rowwise_bytes_s] / us;
+    return rates[Rate::decode_merge_us] * most + bytes / rates[Rate::rowwise_bytes_s] / us;
   }
 };
 

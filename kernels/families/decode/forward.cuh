@@ -35,6 +35,7 @@ struct DecodeShape {
   static constexpr int key_groups = warps / row_groups * 16 <= keys ? warps / row_groups : keys / 16;
   static constexpr int keys_of_warp = keys / key_groups;
   static constexpr int columns = E / warps;  // of the output, a warp
+  static constexpr int merged_rows = decode_merge_rows(sizes);
   static constexpr int q_bytes = 2 * rows * D, k_bytes = 2 * keys * D, stage_bytes = 2 * keys * (D + E);
   static constexpr int p_at = q_bytes + stages * stage_bytes;
   static constexpr int state_at = p_at + 2 * rows * keys;
@@ -211,21 +212,19 @@ __device__ __forceinline__ void finish_packed_row(const AttendParams& params, De
   if (finished.update.write) *row_of<float>(params.lse, head, query) = finished.lse;
 }
 
-// What a warp has of the output, whose first row and column of the tile are these, to `row_at(row)`, where
-// row `row` of the tile begins.
-template <class Out, int m_tiles, int n_tiles, class RowAt>
-__device__ __forceinline__ void write_part(const Accumulators<m_tiles, n_tiles>& out,
-                                           const DecodeState& state, int first_row, int first_column,
-                                           bool aligned, RowAt row_at) {
-  const int lane = thread_index() % 32;
+// Rows of a warp's columns, to `row_at(row)`, where row `row` of the tile begins.
+template <class Out, class Shape, int m_tiles, int n_tiles, class RowAt>
+__device__ __forceinline__ void write_columns(const Accumulators<m_tiles, n_tiles>& out,
+                                              const DecodeState& state, bool aligned, RowAt row_at) {
+  const int lane = thread_index() % 32, warp = thread_index() / 32;
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = first_row + 16 * m + 8 * half + lane / 4;
+      const int row = 16 * m + 8 * half + lane / 4;
       const RowUpdate update = state.updates[row];
       if (!update.write) continue;
-      Out* const to = row_at(row) + first_column;
+      Out* const to = row_at(row) + warp * Shape::columns;
       write_row(out[m], half, to, update, aligned, lane);
     }
 }
@@ -234,17 +233,17 @@ template <class Shape, int m_tiles, int n_tiles>
 __device__ __forceinline__ void write_packed(const AttendParams& params,
                                              const Accumulators<m_tiles, n_tiles>& out,
                                              const DecodeState& state, const PackedRows& rows,
-                                             std::int64_t partial, int first_row, int first_column) {
+                                             std::int64_t partial) {
   if (params.split.count > 0) {
     float* const first = params.split.out + partial * Shape::value_size;
-    write_part<float>(out, state, first_row, first_column, true,
-                      [&](int row) { return first + row * Shape::value_size; });
+    write_columns<float, Shape>(out, state, true, [&](int row) { return first + row * Shape::value_size; });
     return;
   }
-  const auto write_as = [&](auto* of) {
-    using Out = std::remove_pointer_t<decltype(of)>;
-    write_part<Out>(out, state, first_row, first_column, pairs_aligned<Out>(params.out),
-                    [&](int row) { return row_of<Out>(params.out, rows.head(row), rows.query(row)); });
+  const auto write_as = [&](auto* zero) {
+    using Out = std::remove_pointer_t<decltype(zero)>;
+    write_columns<Out, Shape>(out, state, pairs_aligned<Out>(params.out), [&](int row) {
+      return row_of<Out>(params.out, rows.head(row), rows.query(row));
+    });
   };
   switch (params.out.dtype) {
     case DType::fp32: write_as(static_cast<float*>(nullptr)); break;
@@ -337,7 +336,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_sm)
   if (thread_index() < Shape::rows)
     finish_packed_row<Shape>(params, state, rows, partial, scale_log2, thread_index());
   __syncthreads();
-  write_packed<Shape>(params, out, state, rows, partial, 0, warp * Shape::columns);
+  write_packed<Shape>(params, out, state, rows, partial);
 }
 
 }  // namespace cplab::kernels::cuda

@@ -15,21 +15,10 @@ void add_decode_pairs(KernelTables& tables, std::index_sequence<n...>) {
   (add(tables.attend, decode_kernels<decode_head_pairs[n].key, decode_head_pairs[n].value>()), ...);
 }
 
-#ifdef CPLAB_HOPPER_KERNELS
-template <std::size_t... n>
-void add_wide_pairs(KernelTables& tables, std::index_sequence<n...>) {
-  (add(tables.attend, wide_decode_kernels<decode_wide_head_pairs[n].key, decode_wide_head_pairs[n].value>()),
-   ...);
-}
-#endif
-
 }  // namespace
 
 void add_kernels_of_decode(KernelTables& tables) {
   add_decode_pairs(tables, std::make_index_sequence<std::size(decode_head_pairs)>{});
-#ifdef CPLAB_HOPPER_KERNELS
-  add_wide_pairs(tables, std::make_index_sequence<std::size(decode_wide_head_pairs)>{});
-#endif
 }
 
 }  // namespace cplab::kernels::cuda

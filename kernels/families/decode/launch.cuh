@@ -11,46 +11,39 @@
 
 namespace cplab::kernels::cuda {
 
-// attend: the kernel that takes pieces.
-template <class T, class Shape, auto attend>
+template <class T, class Shape>
 void launch_decode(const AttendParams& params, CUstream_st* stream) {
   const PackedHeads packed = packed_heads(params.q.heads, params.k.heads, Shape::rows);
   const auto of_tile = static_cast<unsigned>(packed.parts * params.k.heads);
-  launch_dependent(attend, of_tile * static_cast<unsigned>(params.work.count), Shape::threads,
-                   Shape::shared_bytes, stream, params, packed);
+  launch_dependent(attend_decode_kernel<T, Shape>, of_tile * static_cast<unsigned>(params.work.count),
+                   Shape::threads, Shape::shared_bytes, stream, params, packed);
   if (params.split.count == 0) return;
+  constexpr unsigned blocks = Shape::rows / Shape::merged_rows;
   launch_dependent(merge_decode_kernel<T, Shape>,
-                   static_cast<unsigned>(Shape::rows) * of_tile * static_cast<unsigned>(params.split.count),
-                   decode_merge_threads, decode_merge_bytes, stream, params, packed);
+                   blocks * of_tile * static_cast<unsigned>(params.split.count), decode_merge_threads, 0,
+                   stream, params, packed);
 }
 
-template <class T, class Shape, auto attend>
+template <class T, int D, int E, int rows>
 AttendKernel decode_kernel() {
+  using Shape = DecodeShape<D, E, rows>;
   static const KernelFunction functions[] = {
-      kernel_function<attend, Shape::shared_bytes, decode_claim(Shape::sizes, Shape::rows)>(
+      kernel_function<attend_decode_kernel<T, Shape>, Shape::shared_bytes, decode_claim(Shape::sizes, rows)>(
           {.threads = Shape::threads,
            .tile_rows = Shape::rows,
            .tile_columns = Shape::keys,
            .stages = Shape::stages}),
-      kernel_function<merge_decode_kernel<T, Shape>, decode_merge_bytes>({.threads = decode_merge_threads})};
-  return {.name = decode_name(Element<T>::dtype, Shape::sizes, Shape::rows),
-          .bind = bind_parameters<launch_decode<T, Shape, attend>, AttendParams>,
+      kernel_function<merge_decode_kernel<T, Shape>>({.threads = decode_merge_threads})};
+  return {.name = decode_name(Element<T>::dtype, Shape::sizes, rows),
+          .bind = bind_parameters<launch_decode<T, Shape>, AttendParams>,
           .functions = functions};
-}
-
-template <class Shape>
-void add_decode_kernels(std::vector<AttendKernel>& kernels) {
-  kernels.push_back(decode_kernel<__nv_bfloat16, Shape, attend_decode_kernel<__nv_bfloat16, Shape>>());
-  kernels.push_back(decode_kernel<__half, Shape, attend_decode_kernel<__half, Shape>>());
 }
 
 // Instantiated by forward.cu.in.
 template <int D, int E>
 std::vector<AttendKernel> decode_kernels() {
-  std::vector<AttendKernel> kernels;
-  add_decode_kernels<DecodeShape<D, E, 16>>(kernels);
-  add_decode_kernels<DecodeShape<D, E, 64>>(kernels);
-  return kernels;
+  return {decode_kernel<__nv_bfloat16, D, E, 16>(), decode_kernel<__nv_bfloat16, D, E, 64>(),
+          decode_kernel<__half, D, E, 16>(), decode_kernel<__half, D, E, 64>()};
 }
 
 }  // namespace cplab::kernels::cuda

@@ -1,5 +1,5 @@
 // Merges what the pieces of the keys of a row came to (SplitKeys), and stores it or merges it with what the
-// call's results held.
+// call's results held: some threads for each row, four columns each.
 #pragma once
 
 #include <cstdint>
@@ -33,96 +33,71 @@ __device__ __forceinline__ void write_four_as(const DeviceView& out, int head, i
   write_four(row_of<Out>(out, head, query) + column, x, update, pairs_aligned<Out>(out));
 }
 
-// What threads of a row tell each other, in shared memory.
-struct MergeState {
-  float highest[decode_merge_threads / 32];  // of a warp's pieces
-  float sums[decode_merge_threads];
-  float4 columns[decode_merge_threads];
+struct MergedPieces {
+  float sum = 0, shift = 0;  // sum of exp2(lse - shift)
+  float columns[4] = {0, 0, 0, 0};
 };
-static_assert(sizeof(MergeState) <= decode_merge_bytes);
 
-// The largest lse of the row's pieces, by all threads of the block.
-__device__ __forceinline__ float highest_of_pieces(MergeState& state, const float* lse, std::int64_t stride,
-                                                   int pieces) {
-  const int thread = thread_index();
+// Row `row` of pieces `of`, columns column .. column + 3. stride: rows from piece to piece.
+template <class Shape>
+__device__ __forceinline__ MergedPieces merge_pieces(const SplitKeys& split, std::int64_t row,
+                                                     std::int64_t stride, int pieces, int column) {
   float highest = -infinity();
-  for (int n = thread; n < pieces; n += decode_merge_threads) highest = fmaxf(highest, lse[n * stride]);
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    highest = fmaxf(highest, __shfl_xor_sync(all_lanes, highest, distance));
-  if (thread % 32 == 0) state.highest[thread / 32] = highest;
-  __syncthreads();
-  for (const float other : state.highest) highest = fmaxf(highest, other);
-  return highest;
-}
-
-// Pieces first, first + step, ... of a row, four columns each: sums of exp2(lse - shift), alone and times
-// what the piece came to. Of a piece that saw no key only lse is written: what else is read there is not
-// used.
-template <int width>
-__device__ __forceinline__ void add_pieces(const float* out, const float* lse, std::int64_t stride,
-                                           int pieces, int first, int step, float shift, float (&columns)[4],
-                                           float& sum) {
-#pragma unroll 8
-  for (int n = first; n < pieces; n += step) {
-    const float of_piece = lse[n * stride];
-    const float4 part = *reinterpret_cast<const float4*>(out + n * stride * width);
-    const float share = of_piece == -infinity() ? 0 : exp2f(of_piece - shift);
-    const bool there = share != 0;
-    sum += share;
-    columns[0] += there ? part.x * share : 0;
-    columns[1] += there ? part.y * share : 0;
-    columns[2] += there ? part.z * share : 0;
-    columns[3] += there ? part.w * share : 0;
+#pragma unroll 4
+  for (int n = 0; n < pieces; ++n) highest = fmaxf(highest, split.lse[row + n * stride]);
+  MergedPieces merged;
+  merged.shift = highest == -infinity() ? 0 : highest;
+#pragma unroll 4
+  for (int n = 0; n < pieces; ++n) {
+    const std::int64_t at = row + n * stride;
+    const float lse = split.lse[at];
+    if (lse == -infinity()) continue;
+    const float share = exp2f(lse - merged.shift);
+    const float4 part = *reinterpret_cast<const float4*>(split.out + at * Shape::value_size + column);
+    merged.sum += share;
+    merged.columns[0] = fmaf(part.x, share, merged.columns[0]);
+    merged.columns[1] = fmaf(part.y, share, merged.columns[1]);
+    merged.columns[2] = fmaf(part.z, share, merged.columns[2]);
+    merged.columns[3] = fmaf(part.w, share, merged.columns[3]);
   }
+  return merged;
 }
 
-// A thread block for each row of a tile: so many threads have all columns of some of the pieces.
 template <class T, class Shape>
 __global__ void __launch_bounds__(decode_merge_threads)
     merge_decode_kernel(const __grid_constant__ AttendParams params,
                         const __grid_constant__ PackedHeads packed) {
-  constexpr int E = Shape::value_size, row_threads = E / 4, groups = decode_merge_threads / row_threads;
-  alignas(1024) extern __shared__ unsigned char decode_shared[];
-  auto& state = *reinterpret_cast<MergeState*>(decode_shared);
-  const TilePart of = tile_part(blockIdx.x / Shape::rows, packed, params.k.heads);
+  constexpr int rows_of_block = Shape::merged_rows;
+  constexpr int row_threads = decode_merge_threads / rows_of_block;
+  constexpr int blocks = Shape::rows / rows_of_block;
+  const TilePart of = tile_part(blockIdx.x / blocks, packed, params.k.heads);
   const SplitRows split = params.split.rows[of.tile];
   const PackedRows rows = packed_rows(params, packed, of, split.begin, split.end);
-  const int row = static_cast<int>(blockIdx.x % Shape::rows);
-  if (row >= rows.count) return;
-  const int head = rows.head(row), query = rows.query(row);
-  const int thread = thread_index(), group = thread / row_threads, column = thread % row_threads * 4;
+  const int thread = thread_index();
+  const int row = static_cast<int>(blockIdx.x % blocks) * rows_of_block + thread / row_threads;
+  const bool there = row < rows.count;
+  const int head = rows.head(there ? row : 0), query = rows.query(there ? row : 0);
+  const int column = thread % row_threads * 4;
 
   wait_on_dependent_grids();
   const std::int64_t first = first_partial_row(params, packed, split.first, of, Shape::rows) + row;
-  const std::int64_t stride = std::int64_t{params.k.heads} * packed.parts * Shape::rows;
-  const float* const lse = params.split.lse + first;
-  const float highest = highest_of_pieces(state, lse, stride, split.count);
-  const float shift = highest == -infinity() ? 0 : highest;
-  float columns[4] = {0, 0, 0, 0}, sum = 0;
-  add_pieces<E>(params.split.out + first * E + column, lse, stride, split.count, group, groups, shift,
-                columns, sum);
-  state.sums[thread] = sum;
-  state.columns[thread] = float4{columns[0], columns[1], columns[2], columns[3]};
-  __syncthreads();
-  for (int other = 1; group == 0 && other < groups; ++other) {
-    const float4 more = state.columns[thread + other * row_threads];
-    sum += state.sums[thread + other * row_threads];
-    columns[0] += more.x;
-    columns[1] += more.y;
-    columns[2] += more.z;
-    columns[3] += more.w;
-  }
-  const FinishedRow finished = finish_row(params, head, query, group == 0, sum, shift);
-  __syncthreads();  // all have read the lse that one of them overwrites
+  const MergedPieces merged =
+      merge_pieces<Shape>(params.split, first, std::int64_t{params.k.heads} * packed.parts * Shape::rows,
+                          there ? split.count : 0, column);
+  const FinishedRow finished = finish_row(params, head, query, there, merged.sum, merged.shift);
+  __syncthreads();  // all threads of a row have read the lse that one of them overwrites
   if (!finished.update.write) return;
-  if (thread == 0) *row_of<float>(params.lse, head, query) = finished.lse;
+  if (column == 0) *row_of<float>(params.lse, head, query) = finished.lse;
   switch (params.out.dtype) {
-    case DType::fp32: write_four_as<float>(params.out, head, query, column, columns, finished.update); break;
-    case DType::bf16:
-      write_four_as<__nv_bfloat16>(params.out, head, query, column, columns, finished.update);
+    case DType::fp32:
+      write_four_as<float>(params.out, head, query, column, merged.columns, finished.update);
       break;
-    case DType::fp16: write_four_as<__half>(params.out, head, query, column, columns, finished.update); break;
+    case DType::bf16:
+      write_four_as<__nv_bfloat16>(params.out, head, query, column, merged.columns, finished.update);
+      break;
+    case DType::fp16:
+      write_four_as<__half>(params.out, head, query, column, merged.columns, finished.update);
+      break;
     case DType::fp64: break;  // fits.cpp lets no such call come here
   }
 }

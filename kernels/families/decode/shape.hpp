@@ -11,30 +11,24 @@
 
 namespace cplab::kernels::cuda {
 
-// Rows of a tile: what one instruction of mma.sync multiplies, and what one of wgmma does.
+// Rows of a tile: what one instruction multiplies, and as many as the accumulators of values of 512 leave
+// registers for.
 inline constexpr std::int32_t decode_rows[] = {16, 64};
-
-// Whether products bind as much as memory does: the kernel is Hopper's own, by wgmma (wide.cuh), and has 64
-// rows alone.
-constexpr bool decode_is_wide(const HeadSizes& sizes) {
-  return sizes.value > 256;
-}
 
 // Blocks of keys in shared memory are small enough for two of them beside 64 rows of queries.
 constexpr int decode_keys(const HeadSizes& sizes) {
   return sizes.key > 128 ? 32 : 64;
 }
-// By mma.sync each warp has as many columns of the values: 16 or more.
+// Each warp has as many columns of the values: 16 or more.
 constexpr int decode_warps(const HeadSizes& sizes, int rows) {
   return rows > 16 && sizes.value >= 128 ? 8 : 4;
 }
 
 constexpr int decode_state_bytes = 3072;  // of DecodeState (forward.cuh)
-// Beside Q, K and V: P, or of the wide kernel two halves of the scores in fp32.
 constexpr int decode_shared_bytes(const HeadSizes& sizes, int rows, int stages) {
   const int keys = decode_keys(sizes);
-  const int of_scores = rows * keys * (decode_is_wide(sizes) ? 2 * 4 : 2);
-  return 2 * (rows * sizes.key + stages * keys * (sizes.key + sizes.value)) + of_scores + decode_state_bytes;
+  return 2 * (rows * sizes.key + stages * keys * (sizes.key + sizes.value) + rows * keys) +
+         decode_state_bytes;
 }
 // Three blocks of K and V where that costs no thread block of a multiprocessor (of Hopper), else two.
 constexpr int decode_blocks_held(const HeadSizes& sizes, int rows, int stages) {
@@ -55,9 +49,11 @@ constexpr Claim decode_claim(const HeadSizes& sizes, int rows) {
   return bytes <= shared_bytes_of(Claim::large_shared) ? Claim::large_shared : Claim::hopper;
 }
 
-// The launch behind, which merges pieces: a thread block for each row, and its shared memory.
-constexpr int decode_merge_threads = 256;
-constexpr int decode_merge_bytes = 5248;  // of MergeState (merge.cuh)
+// The launch behind, which merges pieces: four columns a thread.
+constexpr int decode_merge_threads = 128;
+constexpr int decode_merge_rows(const HeadSizes& sizes) {
+  return decode_merge_threads * 4 / sizes.value;
+}
 
 std::string decode_name(DType dtype, const HeadSizes& sizes, int rows);  // "attend decode bf16 128, 64 rows"
 
