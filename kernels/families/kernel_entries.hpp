@@ -38,8 +38,8 @@ struct KernelEntry {
 
 // Words of `features`: mma_sync and wgmma are the tensor-core instructions, cp_async and tma bring tiles;
 // warp_specialized: a warpgroup of its own brings them, and registers are handed on (setmaxnreg); persistent:
-// as many thread blocks as run at once take tile after tile; split_keys: the keys of a tile go to several; reduce_add: dq is added to in memory; turns: in
-// a fixed order.
+// as many thread blocks as run at once take tile after tile; split_keys: the keys of a tile go to several;
+// reduce_add: dq is added to in memory; turns: in a fixed order.
 
 // One function of a variant, where it has several.
 struct KernelPart {

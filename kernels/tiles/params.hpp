@@ -56,8 +56,8 @@ struct WorkList {
   bool out_of_turn = false;
 };
 
-// Rows [begin, end) of q whose keys go to several thread blocks: tiles [first, first + count) of the work list
-// have these rows, each with other keys.
+// Rows [begin, end) of q whose keys go to several thread blocks: tiles [first, first + count) of the work
+// list have these rows, each with other keys.
 struct SplitRows {
   std::int32_t begin, end;
   std::int32_t first, count;
