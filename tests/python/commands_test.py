@@ -186,12 +186,12 @@ class Wrong(unittest.TestCase):
 
 class Often(unittest.TestCase):
     def test_200_points_in_a_loop(self):
-        start = time.monotonic()
+        start, worked = time.monotonic(), time.process_time()
         times = [cplab.simulate("ring", set={"problem.sequence": 16384 + 512 * i}).time_s for i in range(200)]
-        elapsed = time.monotonic() - start
-        print(f"200 points of ring, 8 ranks: {elapsed:.2f} s")
+        elapsed, worked = time.monotonic() - start, time.process_time() - worked
+        print(f"200 points of ring, 8 ranks: {elapsed:.2f} s, of which the processor worked {worked:.2f} s")
         self.assertEqual(len(set(times)), 200)
-        self.assertLess(elapsed, 4 * float(os.environ.get("CPLAB_SLOW_MACHINE", "1")))
+        self.assertLess(worked, 4)  # the time of a machine that others use too says nothing
 
     def test_nothing_is_left_from_call_to_call(self):
         first = cplab.simulate(SMALL).to_dict()
