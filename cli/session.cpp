@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include <ostream>
-#include <sstream>
 
 #include "algorithms/core/build.hpp"
 #include "cli/console.hpp"
@@ -15,6 +14,7 @@
 #include "cli/memory_need.hpp"
 #include "cli/subject.hpp"
 #include "plan/tensors.hpp"
+#include "report/folding.hpp"
 #include "report/printable.hpp"
 
 namespace cplab {
@@ -185,16 +185,21 @@ std::string describe_problem(const Scenario& scenario, std::span<const std::int6
 void write_findings(std::ostream& out, std::span<const Finding> findings, const TextStyle& style) {
   for (const Finding& finding : findings) {
     const std::string_view kind = name(finding.kind);
-    std::string text(kind);
-    if (finding.rank >= 0) text += "  rank " + std::to_string(finding.rank);
-    if (!finding.operation.empty()) text += "  operation " + printable(finding.operation);
-    if (!finding.buffer.empty()) text += "  buffer " + printable(finding.buffer);
-    std::ostringstream lines;
-    write_folded(lines, text + "  " + printable(finding.message), style.width, "  ");
+    std::string place;
+    if (finding.rank >= 0) place += "  rank " + std::to_string(finding.rank);
+    if (!finding.operation.empty()) place += "  operation " + printable(finding.operation);
+    if (!finding.buffer.empty()) place += "  buffer " + printable(finding.buffer);
     if (style.color) write_control(out, "\033[1;31m");
     out << kind;
     if (style.color) write_control(out, "\033[0m");
-    out << lines.str().substr(kind.size());
+    // As much of the message as its place leaves room for, the rest beneath.
+    const std::string message = printable(finding.message);
+    const std::size_t used = kind.size() + width_of(place) + 2;
+    const std::string first = folded(message, style.width > used + 16 ? style.width - used : 16).front();
+    out << place << "  " << first << '\n';
+    const std::size_t rest = message.find_first_not_of(' ', first.size());
+    if (rest == std::string::npos) continue;
+    for (const std::string& line : folded(message.substr(rest), style.width - 2)) out << "  " << line << '\n';
   }
 }
 
