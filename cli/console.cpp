@@ -54,7 +54,11 @@ void Console::say(const std::string& line) {
   const std::lock_guard lock(err_mutex_);
   if (line_shown_) write_control(err_, "\r\033[K");
   line_shown_ = false;
-  err_ << printable(line) << '\n';
+  // On a terminal by words; elsewhere a line stays one, for who looks for it.
+  if (&err_ == &std::cerr && isatty(2) == 1)
+    write_folded(err_, printable(line), width_of_output(2), "  ");
+  else
+    err_ << printable(line) << '\n';
 }
 
 bool Console::asks() const {
