@@ -119,6 +119,7 @@ class Contents final : public Interpreter {
   void add_to_parameter(Site, const Box&, Heads, const Run& more, std::uint32_t writer);
   void sink_gradient(Site);
   std::optional<std::uint32_t> tokens_of_rows(const Runs&);
+  bool holds_padding(const Runs&) const;
   std::string wrong_queries(int replica, std::uint32_t set);
   // max_logit, dsink, dbias_table, gradients of weights.
   void check_whole_output(std::uint32_t rank, std::string_view name, Holds);

@@ -141,7 +141,17 @@ std::optional<std::uint32_t> Contents::tokens_of_rows(const Runs& runs) {
   return one_row.front().set;
 }
 
-// dsink = -sum over rows of exp(sink - lse) delta, known only for complete lse and delta.
+bool Contents::holds_padding(const Runs& runs) const {
+  bool padding = false;
+  for (const Run& run : runs)
+    for (std::int64_t i = 0; i < (run.step == 1 ? 1 : run.count); ++i)
+      tokens_.for_each(run.id() + i * run.step, run.step == 1 ? run.count : 1,
+                       [&](const Stretch& t) { padding = padding || t.valid < t.count; });
+  return padding;
+}
+
+// dsink = -sum over rows of exp(sink - lse) delta, known only for complete lse and delta. A row of padding
+// has its sink for lse, as one that sees no key, so its delta must not be among them.
 void Contents::sink_gradient(Site s) {
   const Box &sink = box_of(s, Operand::sink), &lse = box_of(s, Operand::lse),
             &delta = box_of(s, Operand::delta), &dsink = box_of(s, Operand::dsink);
@@ -166,6 +176,8 @@ void Contents::sink_gradient(Site s) {
     if (good) {
       const auto tokens = tokens_of_rows(delta_);
       if (!tokens) report(s, FindingKind::coverage, delta, "sums up a row twice");
+      if (holds_padding(delta_))
+        report(s, FindingKind::coverage, delta, "sums up rows of padding, whose gradients may be anything");
       if (tokens) sum.value.set = *tokens, sum.value.head_shift = head;
       if (!tokens) sum.value = Value::unknown();
       if (tokens && *tokens == 0) sum.value = Value{}, sum.value.holds = Holds::zero;

@@ -114,7 +114,7 @@ void add_algorithms(std::vector<Explained>& all) {
                    "taken by " + joined(takers),
                    "20-masks.md#placements-that-follow-the-mask"});
     if (p.name == "contiguous" || p.name == "zigzag" || p.name == "striped")
-      all.back().page = "01-ring-by-hand.md#why-causal-is-unbalanced-and-what-mends-it";
+      all.back().page = "lessons/02-placements.md#why-causal-work-is-uneven";
   }
 }
 

@@ -357,7 +357,7 @@ const std::vector<KeyInfo>& parallel() {
        .legal = "a name or alias of `cplab list placements` that the algorithm takes",
        .rule = "the algorithm's first",
        .meaning = "which tokens a rank holds",
-       .page = "01-ring-by-hand.md"},
+       .page = "lessons/02-placements.md"},
       {.key = "parallel.kv_placement",
        .type = word,
        .words = {"same", "replicated"},

@@ -76,8 +76,7 @@ class Costs {
       cost.parts.scale(1 / (speed * speed));
       cost.parts.add(hardware_.burst.provenance.origin, cost.seconds * (1 - 1 / speed));
     }
-    // Rows that Hopper's kernels merge or add to one by one are in the model of their tiles, if there is one;
-    // those for few queries merge in their second launch.
+    // What these merge or add to is in the model of their tiles, if there is one, or of a second launch.
     const bool modelled = variant.family == KernelFamily::decode ||
                           (variant.family == KernelFamily::hopper && variant.tiles_s > 0);
     if (hardware_.elementwise.apart)

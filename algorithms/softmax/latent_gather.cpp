@@ -7,6 +7,7 @@
 #include "algorithms/softmax/latent_gather.hpp"
 
 #include <limits>
+#include <string>
 
 #include "algorithms/core/options.hpp"
 #include "algorithms/softmax/head_gather.hpp"
@@ -44,7 +45,7 @@ class LatentGather final : public SoftmaxAlgorithm {
 
   void backward(const Backward& of_rank) override {
     // Without a key to see there are gradients of sinks at most that read delta.
-    const bool no_delta = read.empty() && !b.problem().sink;
+    const bool no_delta = read.empty() && (!b.problem().sink || rows_of_tokens(s).empty());
     Backward g = no_delta ? of_rank : all.begin_backward(of_rank, tiles, true);
     if (!keeps) held = gathered(g.latents.rows, "latent_again", Category::working);
     const Box sums = latent_buffer(b, "dlatent_all", gradient_wire_of(o), Category::working, 1, all.rows());
@@ -69,6 +70,12 @@ class LatentGather final : public SoftmaxAlgorithm {
 
   // No query here sees a key: K and V of no row are made, and there is nothing to attend.
   void see_nothing(const Forward& f) {
+    if (f.sink.given() && !rows_of_tokens(s).empty())
+      throw ScenarioError(
+          "problem.sink",
+          "queries of rank " + std::to_string(s.team.ranks[static_cast<std::size_t>(s.place())]) +
+              " see no key, and have their sinks for lse, which schedule.travels = \"latent\" "
+              "does not compute; legal: travels = \"kv\"");
     b.fill(compute_lane, f.out, 0);
     b.fill(compute_lane, f.lse, -std::numeric_limits<double>::infinity());
   }

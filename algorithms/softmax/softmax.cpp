@@ -79,7 +79,11 @@ void run_tensors(const Scope& s, SoftmaxAlgorithm& algorithm) {
   };
   if (f.sink.given()) {
     const Box dsink = parameter("dsink", output, 1);
-    b.sink_gradient(compute_lane, f.sink, g.lse, g.delta, dsink);
+    const Rows rows = rows_of_tokens(s);
+    if (rows.empty())
+      b.fill(compute_lane, dsink, 0);
+    else
+      b.sink_gradient(compute_lane, f.sink, g.lse.rows(rows), g.delta.rows(rows), dsink);
     sum_over_ranks(dsink);
   }
   if (g.dtable.given()) sum_over_ranks(g.dtable);
@@ -89,6 +93,13 @@ void run_tensors(const Scope& s, SoftmaxAlgorithm& algorithm) {
 }
 
 }  // namespace
+
+Rows rows_of_tokens(const Scope& s) {
+  Rows rows;
+  for (const TokenRun& run : s.tokens[s.place()].runs)
+    if (run.valid > 0) rows = rows.united(Rows::range(run.row, run.valid));
+  return rows;
+}
 
 void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   if (!s.b.problem().has_latent() || algorithm.projects()) return run_tensors(s, algorithm);

@@ -97,6 +97,9 @@ class WithProjection final : public SoftmaxAlgorithm {
   Box kv_;
 };
 
+// The scope's rows of queries that are no padding, whose gradients may be anything.
+Rows rows_of_tokens(const Scope&);
+
 // Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them.
 void run_whole(const Scope& whole, SoftmaxAlgorithm&);
 // The same, its dq summed as schedule.accumulator asks.

@@ -85,7 +85,8 @@ ScenarioFile resolved_scenario(const std::string& file_name, Scenario,
                                const std::vector<std::string>& sets, const std::string& beside,
                                const std::string& hardware = "");
 
-// The folder scenarios/: CPLAB_SCENARIOS, else from the program's folder ../share/cplab/scenarios (PREFIX/bin), else
+// The folder scenarios/: CPLAB_SCENARIOS, else from the program's folder ../share/cplab/scenarios
+// (PREFIX/bin), else
 // ../../scenarios (build/release/); of the Python module the one beside it, where it is installed.
 // Empty if there is none.
 std::string scenarios_folder();

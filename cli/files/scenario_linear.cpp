@@ -94,10 +94,10 @@ void read_linear(const Table& table, Problem& p) {
     table.fail("gate",
                "only transition = \"matrix\" has it; legal without: transition = \"head\" (one gate a head), "
                "\"column\" (one for each column)");
-  p.convolution = table.integer("convolution", 0);
-  if (p.convolution != 0 && (p.convolution < 2 || p.convolution > limits::convolution))
-    table.fail("convolution", std::to_string(p.convolution) + " is not legal; legal: 0 (none), 2 to " +
-                                  std::to_string(limits::convolution) + " tokens that each row is made of");
+  p.convolution = whole(table, "convolution");
+  if (p.convolution == 1)
+    table.fail("convolution", "1 is not legal; legal: 0 (none), 2 to " + std::to_string(limits::convolution) +
+                                  " tokens that each row is made of");
   if (p.transition != Transition::decay) {
     if (table.has("slopes"))
       table.fail("slopes", "only transition = \"decay\" has slopes; \"" + std::string(name(p.transition)) +

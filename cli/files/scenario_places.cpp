@@ -59,7 +59,8 @@ fs::path program_file() {
 }
 
 // Beside an installed library the folder lies as part of its package. Of a program that is installed,
-// PREFIX/bin/cplab, it is PREFIX/share/cplab/scenarios; of what lies in a build, build/release/cplab, the tree's.
+// PREFIX/bin/cplab, it is PREFIX/share/cplab/scenarios; of what lies in a build, build/release/cplab, the
+// tree's.
 fs::path folder_beside_program() {
   const fs::path program = program_file();
   if (program.empty()) return {};

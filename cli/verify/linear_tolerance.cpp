@@ -3,44 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
-#include <numeric>
 #include <utility>
 
+#include "cli/verify/head_rows.hpp"
 #include "cli/verify/rounding_errors.hpp"
 #include "cli/verify/tracked_state.hpp"
 #include "reference/workers.hpp"
 
 namespace cplab {
 namespace {
-
-double dot(const double* a, const double* b, std::int64_t count) {
-  return std::inner_product(a, a + count, b, 0.0);
-}
-
-// The rows of one head, one after the other.
-struct HeadRows {
-  std::int64_t width = 0;
-  std::vector<double> values;
-  const double* operator[](std::int64_t t) const { return &values[as_index(t * width)]; }
-  const double* maybe(std::int64_t t) const { return values.empty() ? nullptr : (*this)[t]; }
-};
-
-HeadRows rows_of(std::span<const double> tensor, std::int64_t heads, std::int64_t head, std::int64_t width) {
-  HeadRows rows{width, {}};
-  for (std::size_t first = as_index(head * width); first < tensor.size(); first += as_index(heads * width))
-    rows.values.insert(rows.values.end(), tensor.begin() + static_cast<std::ptrdiff_t>(first),
-                       tensor.begin() + static_cast<std::ptrdiff_t>(first) + width);
-  return rows;
-}
-
-// One gate as that of every column.
-HeadRows of_columns(HeadRows gates, std::int64_t columns) {
-  if (gates.width == columns) return gates;
-  HeadRows all{columns, {}};
-  for (const double gate : gates.values) all.values.insert(all.values.end(), as_index(columns), gate);
-  return all;
-}
 
 // A tensor of results with its expected error.
 struct Result {
@@ -213,64 +184,25 @@ class Head {
     state.add_outer(token.beta, k_[t], v_[t], of_key(t));
   }
 
-  // Rows of the tokens of a block, those scaled that are as wide as keys: of keys with what they write, or of
-  // queries with dout.
-  struct BlockRow {
-    std::vector<double> keys, values;
-  };
-  using BlockRows = std::deque<BlockRow>;
-  void scale_block(BlockRows& rows, const double* log_factors) const {
-    for (BlockRow& row : rows)
-      for (std::int64_t d = 0; d < shape_.D; ++d) row.keys[as_index(d)] *= std::exp(log_factors[d]);
-  }
-  static void add_to_block(BlockRows& rows, BlockRow row) {
-    rows.push_back(std::move(row));
-    if (std::ssize(rows) > block_tokens) rows.pop_front();
-  }
-  // Squares of the pairs of a token with these, times the squares of rows: pairs_of_rows_ by `reader`, which
-  // is as wide as keys, pairs_of_columns_ by one that is as wide as values.
   void block_pairs(const BlockRows& rows, const double* of_keys, const double* of_values) {
     pairs_of_rows_.assign(as_index(shape_.E), 0);
     pairs_of_columns_.assign(as_index(shape_.D), 0);
-    for (const BlockRow& row : rows) {
-      const double over_keys = square(dot(of_keys, row.keys.data(), shape_.D));
-      for (std::size_t x = 0; x < row.values.size(); ++x)
-        pairs_of_rows_[x] += over_keys * square(row.values[x]);
-      if (of_values == nullptr) continue;
-      const double over_values = square(dot(of_values, row.values.data(), shape_.E));
-      for (std::size_t d = 0; d < row.keys.size(); ++d)
-        pairs_of_columns_[d] += over_values * square(row.keys[d]);
-    }
+    rows.add_pairs(of_keys, of_values, pairs_of_rows_, pairs_of_columns_);
   }
   // Token t joins the rows that later tokens read; `state` has passed it.
   void add_key_to_block(std::int64_t t, const TrackedState& state, BlockRows& rows) const {
     const TokenTransition token = transition(t);
-    scale_block(rows, token.log_factors);
+    rows.scale(token.log_factors);
     BlockRow row{{k_[t], k_[t] + shape_.D}, {v_[t], v_[t] + shape_.E}};
     for (std::size_t x = 0; token.k != nullptr && x < row.values.size(); ++x)
       row.values[x] = token.beta * (row.values[x] - state.along()[x]);
-    add_to_block(rows, std::move(row));
-  }
-
-  // f^2 L^2 / 3 of every token, L the sum of |g|, of the column where it is largest, over the tokens of a
-  // block up to it.
-  void sum_exponents() {
-    exponents_.assign(as_index(shape_.S), 0);
-    std::vector<double> largest;
-    double sum = 0;
-    for (std::int64_t t = 0; t < shape_.S; ++t) {
-      const double* const logs = log_decay_[t];
-      largest.push_back(-*std::min_element(logs, logs + shape_.D));
-      sum += largest.back();
-      if (t >= block_tokens) sum -= largest[as_index(t - block_tokens)];
-      exponents_[as_index(t)] = f2_ * square(sum) / 3;
-    }
+    rows.add(std::move(row));
   }
 
   void forward_by_tokens() {
-    if (by_blocks()) sum_exponents();
+    if (by_blocks()) exponents_ = exponent_variances(log_decay_, shape_.S, block_tokens, f2_);
     TrackedState state = zero_state();
-    BlockRows rows;
+    BlockRows rows(block_tokens);
     pairs_of_rows_.assign(as_index(shape_.E), 0);
     pairs_of_columns_.assign(as_index(shape_.D), 0);
     gate_terms_.assign(by_blocks() ? as_index(shape_.S * shape_.gates()) : 0, 0);
@@ -336,13 +268,13 @@ class Head {
 
   void backward_by_tokens() {
     TrackedState m = zero_state();
-    BlockRows rows;
+    BlockRows rows(block_tokens);
     keep_at_edge(shape_.S, 0, m, errors_.query_states);
     for (std::int64_t t = shape_.S - 1; t >= 0; --t) {
       m.add_outer(1, q_[t], dout_[t], of_query(t));
       if (by_blocks()) {
-        if (t + 1 < shape_.S) scale_block(rows, log_decay_[t + 1]);
-        add_to_block(rows, {{q_[t], q_[t] + shape_.D}, {dout_[t], dout_[t] + shape_.E}});
+        if (t + 1 < shape_.S) rows.scale(log_decay_[t + 1]);
+        rows.add({{q_[t], q_[t] + shape_.D}, {dout_[t], dout_[t] + shape_.E}});
         block_pairs(rows, k_[t], nullptr);
       }
       TokenTransition token = transition(t);

@@ -8,6 +8,7 @@ wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
+if wants checkers; then need compute-sanitizer; fi
 step() { echo "== $1 ($SECONDS s)"; }
 machine >"$out/nvidia-smi.txt"
 cat "$out/nvidia-smi.txt"
@@ -50,4 +51,4 @@ if wants checkers; then
     echo "$tool: rc $?: $(tail -1 "$out/$tool.txt")"
   done
 fi
-step done
+step end

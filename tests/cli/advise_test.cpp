@@ -294,7 +294,8 @@ TEST_CASE("advise: layers of several kinds each have the algorithm that suits th
   CHECK(conflicts);
 }
 
-TEST_CASE("advise: what no plan says is priced by a formula, and named; all forms of attention have plans") {
+TEST_CASE(
+    "advise: what no plan says is priced by a formula, and named, and all forms of attention have plans") {
   // All formulas: whatever is added to the vocabulary leaves this list.
   const auto formulas = [](const char* model, const char* sequence = "8K", const char* mode = "training") {
     const json answer =

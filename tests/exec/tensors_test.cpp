@@ -79,7 +79,7 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
   CHECK(names(p, Category::output) == "out lse max_logit ");
   CHECK(tensor_names(Category::input) ==
         "q, k, v, dout, log_decay, beta, bias, sink, bias_table, latent, "
-        "rope_key, key_weights, value_weights");
+        "rope_key, key_weights, value_weights, conv_q, conv_k, conv_v");
 
   p.direction = Direction::forward_backward;
   using Numbers = std::vector<std::int64_t>;
@@ -122,6 +122,13 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
       {{2, 6, 1, 4}, {1, 4, 14, 10}},   // drope_key
       {{8, 10, 12}, {8, 120, 120, 0}},  // dkey_weights
       {{8, 10, 24}, {8, 240, 240, 0}},  // dvalue_weights
+      // Of convolutions over 3 tokens.
+      {{8, 16, 3}, {8, 48, 48, 0}},  // conv_q
+      {{4, 16, 3}, {4, 48, 48, 0}},  // conv_k
+      {{4, 24, 3}, {4, 72, 72, 0}},  // conv_v
+      {{8, 16, 3}, {8, 48, 48, 0}},  // dconv_q
+      {{4, 16, 3}, {4, 48, 48, 0}},  // dconv_k
+      {{4, 24, 3}, {4, 72, 72, 0}},  // dconv_v
   };
   p.transition = Transition::matrix;
   REQUIRE(tensor_table().size() == by_hand.size());
@@ -142,13 +149,14 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
     p.buckets = table ? 32 : 0;
     const bool latent = tensor.axes.find_first_of("CRX") != std::string_view::npos;
     p.kv_latent = latent ? 10 : 0, p.rope_size = latent ? 4 : 0;
+    p.convolution = tensor.axes.ends_with('W') ? 3 : 0;
     const TokenRow row = token_row(p, tensor);
     CHECK(shape_of(p, tensor) == by_hand[i].first);
     CHECK(Numbers{row.heads, row.width, row.buffer_width, row.first_column} == by_hand[i].second);
     if (tensor.category == Category::input && tensor.per_token())
       CHECK((tensor.axes.starts_with("BS") || tensor.axes.starts_with("BL")));
   }
-  p.kv_latent = p.rope_size = 0;
+  p.kv_latent = p.rope_size = p.convolution = 0;
   p.packed = true;
   p.batch = p.sequence = 0;
   p.lengths = {3, 4};

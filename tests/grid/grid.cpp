@@ -4,10 +4,9 @@
 //   build/release/grid --strength 2 [--scale 8] [--orders 20] [--shard 0/2] [--parts 4] [--list] [--algorithm
 //   NAME] build/release/grid --gpu 8 [--transport copy] [--most-ranks 4]
 // --gpu: on GPUs, with up to 8 ranks on each; --orders then counts seeds of the delays that `verify --jitter`
-// puts in. --parts: one of so many cases, chosen by a hash of what they are. An algorithm that only CPUs have
-// kernels for is left out there, and a line says so. Prints a line for every case that fails, with all its
-// choices, and the largest error / tolerance of all. Exit 0: all went well; 1: something did not; 2: usage,
-// or --gpu with an --algorithm that only CPUs run.
+// puts in. --parts: one of so many cases, chosen by a hash of what they are. Prints a line for every case
+// that fails, with all its choices, and the largest error / tolerance of all. Exit 0: all went well; 1:
+// something did not; 2: usage.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

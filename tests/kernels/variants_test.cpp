@@ -191,7 +191,8 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
   CHECK(
       why(attend, on_hopper) ==
       "not attend hopper bf16 128: no kernel on tensor cores has head sizes 128 and 60 (this build has head "
-      "sizes 64, 128, 192/128, 256, and multiples of 8 up to 256, padded); about 160 times slower for a "
+      "sizes 64, 128, 192/128, 256, 576/512, and multiples of 8 up to 256, padded); about 160 times slower "
+      "for a "
       "FLOP");
   attend = forward(call, segments);
   attend.scale = -1;
@@ -224,7 +225,7 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
   CHECK(
       why(forward({.dtype = DType::fp32}, segments), on_hopper) ==
       "not attend hopper bf16 128: no kernel on tensor cores takes fp32 (this build has head sizes 64, 128, "
-      "192/128, 256, and multiples of 8 up to 256, padded); about 120 times slower for a FLOP");
+      "192/128, 256, 576/512, and multiples of 8 up to 256, padded); about 120 times slower for a FLOP");
 }
 
 TEST_CASE("there is a reason exactly where a slower family takes the call") {
@@ -385,7 +386,7 @@ TEST_CASE("names of variants are unique, and general kernels come last") {
       // Two dtypes, and of the mma kernels head sizes 64 and 128, in the full set also 32, 96, 192 with 128
       // and 256; backward from 128 on twice, as the fused one for Hopper at 128. Hopper has the last two
       // sizes once in each direction.
-      CHECK(attend_variants(build).size() == (hopper ? 14 : 0) + (full ? 12 : 4) + (full ? 2 : 1));
+      CHECK(attend_variants(build).size() == (hopper ? 14 : 0) + (full ? 12 : 4) + (full ? 2 : 1) + 16);
       CHECK(attend_backward_variants(build).size() == (hopper ? 20 : 0) + (full ? 18 : 6) + (full ? 2 : 1));
       CHECK(attend_variants(build).back().rank == Rank::general);
       CHECK(attend_backward_variants(build).back().rank == Rank::general);

@@ -391,7 +391,7 @@ void hold(const std::map<std::string, Tally>& tallies) {
   }
   MESSAGE(pairs << " pairs, " << broken << " broken, " << explained << " for a reason");
   CHECK(broken <= 0.003 * pairs);
-  CHECK(explained <= 0.07 * pairs);
+  CHECK(explained <= 0.075 * pairs);  // kernels for few queries are one more that a call may change to
 }
 
 void draw_and_compare(int count, std::uint64_t seed) {

@@ -31,7 +31,8 @@ class Decode final : public AttendFamily {
     std::vector<AttendVariant> all;
     for (const DType dtype : {DType::bf16, DType::fp16})
       for (const HeadSizes& sizes : decode_head_pairs)
-        for (const std::int32_t rows : decode_rows)
+        for (const std::int32_t rows : decode_rows) {
+          if (!decode_has_rows(sizes, rows)) continue;
           all.push_back({.name = decode_name(dtype, sizes, rows),
                          .family = this,
                          .rank = Rank::architecture,
@@ -40,6 +41,7 @@ class Decode final : public AttendFamily {
                          .value_size = sizes.value,
                          .sm_major = decode_claim(sizes, rows) == Claim::hopper ? 9 : 0,
                          .tile_rows = rows});
+        }
     return all;
   }
 

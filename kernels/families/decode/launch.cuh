@@ -42,8 +42,12 @@ AttendKernel decode_kernel() {
 // Instantiated by forward.cu.in.
 template <int D, int E>
 std::vector<AttendKernel> decode_kernels() {
-  return {decode_kernel<__nv_bfloat16, D, E, 16>(), decode_kernel<__nv_bfloat16, D, E, 64>(),
-          decode_kernel<__half, D, E, 16>(), decode_kernel<__half, D, E, 64>()};
+  std::vector<AttendKernel> all{decode_kernel<__nv_bfloat16, D, E, 16>(), decode_kernel<__half, D, E, 16>()};
+  if constexpr (decode_has_rows({D, E}, 64)) {
+    all.push_back(decode_kernel<__nv_bfloat16, D, E, 64>());
+    all.push_back(decode_kernel<__half, D, E, 64>());
+  }
+  return all;
 }
 
 }  // namespace cplab::kernels::cuda

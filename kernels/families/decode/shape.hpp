@@ -15,6 +15,12 @@ namespace cplab::kernels::cuda {
 // registers for.
 inline constexpr std::int32_t decode_rows[] = {16, 64};
 
+// Whether tiles of so many rows are compiled for these sizes. With keys of 192 and 256 the memory binds tiles
+// of few rows too, so that higher ones are never the faster.
+constexpr bool decode_has_rows(const HeadSizes& sizes, int rows) {
+  return rows == decode_rows[0] || sizes.key <= 128 || sizes.key > 256;
+}
+
 // Blocks of keys in shared memory are small enough for two of them beside 64 rows of queries.
 constexpr int decode_keys(const HeadSizes& sizes) {
   return sizes.key > 128 ? 32 : 64;
