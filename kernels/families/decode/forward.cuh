@@ -322,6 +322,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_sm)
     add_values<T, Shape>(out, state, p_tile, stage(at) + Shape::k_bytes, rows.count);
   }
   launch_dependents();
+  cp_async_wait_all();  // a tile without keys has waited for no copy, and none may outlive its thread block
   if (scores) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
