@@ -101,7 +101,10 @@ class RingAttention final : public SoftmaxAlgorithm {
   bool packs() const {
     return !o.copy_tiles && (o.travel == Travel::needed || there.arrived(0).count() < s.key_rows);
   }
-  Box holding(const Box& slot, const Rows& rows) const { return packs() ? slot.holding(rows) : slot; }
+  // A slot as long as all rows has each in its own place, so that those that come need not wait for others.
+  Box holding(const Box& slot, const Rows& rows) const {
+    return packs() && b.declared(slot).rows < s.key_rows ? slot.holding(rows) : slot;
+  }
   std::int64_t own_rows() const { return packs() ? there.arrived(0).count() : s.key_rows; }
   // The most rows that a visit behind the first has, of some lane or of both.
   std::int64_t most_rows(const Rotation&, int lane = -1) const;

@@ -15,7 +15,7 @@ docs/shown/own_attention.py "$work/run" "$work/mine"
 
 echo "# The same with a bug: one query head reads another key head"
 docs/shown/own_attention.py "$work/run" "$work/bug" --bug
-{ "$cplab" verify "${small[@]}" --inputs "$work/run" --against "$work/bug" --quiet || true; } | sed -n 2p |
+{ COLUMNS=999 "$cplab" verify "${small[@]}" --inputs "$work/run" --against "$work/bug" --quiet || true; } | sed -n 2p |
   fold -s -w 100
 
 echo "# An own algorithm: the ring turned round, checked, simulated, verified"
@@ -28,7 +28,7 @@ machine=(--set problem.mask=full)
 echo "# The same with a mistake: rank 0 alone turns round"
 "$cplab" show "${small[@]}" "${machine[@]}" --json - --quiet |
   sed '/"id": "0\/forward\/2"/{s/"peer": 1/"peer": 9/;s/"peer": 3/"peer": 1/;s/"peer": 9/"peer": 3/}' >"$work/wrong.json"
-{ "$cplab" check --plan "$work/wrong.json" --quiet || true; } | sed -n 2p | cut -c1-100
+{ COLUMNS=999 "$cplab" check --plan "$work/wrong.json" --quiet || true; } | sed -n 2p | cut -c1-100
 
 echo "# An own trace: a profile of PyTorch's beside the prediction of the same attention"
 one=(ring --set parallel.ranks=1 --set problem.sequence=8K --set problem.heads=16 --set problem.kv_heads=16

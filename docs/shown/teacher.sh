@@ -23,7 +23,7 @@ for placement in contiguous zigzag; do
 done
 
 echo "# One wait forgotten: the plan is wrong, and a run does not show it"
-{ "$cplab" verify faults/ring --inject ring-slot-reuse --quiet || true; } | grep -E '^race  rank 0| out |^wrong' |
+{ COLUMNS=999 "$cplab" verify faults/ring --inject ring-slot-reuse --quiet || true; } | grep -E '^race  rank 0| out |^wrong' |
   cut -c1-100
 
 echo "# The picture for the board"

@@ -3,8 +3,6 @@ import os
 import sys
 from pathlib import Path
 
-from PIL import Image
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -28,4 +26,5 @@ def save(figure, out, says, dpi):
 
 def shrink(picture):
     """A PNG in 128 colours of its own, a third of its bytes: the checkout holds many."""
+    from PIL import Image  # which comes with matplotlib; lessons' figures do without both
     Image.open(picture).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(picture, optimize=True)
