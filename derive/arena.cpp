@@ -30,7 +30,6 @@ class Arena {
   }
 
   void place() {
-    const auto end = static_cast<std::uint32_t>(plan_.operations.size());
     std::vector<std::uint32_t> order(plan_.buffers.size()), placed;
     std::iota(order.begin(), order.end(), 0u);
     std::stable_sort(order.begin(), order.end(),
@@ -39,7 +38,7 @@ class Arena {
     for (Buffer& buffer : plan_.buffers) buffer.offset = 0;
     for (const std::uint32_t b : order) {
       const std::int64_t bytes = aligned(plan_.buffers[b].bytes);
-      if (memory_.lifetimes[b].birth == end || bytes == 0 || owners_[b] != b) continue;
+      if (is_absent(b) || bytes == 0 || owners_[b] != b) continue;
       std::vector<std::pair<std::int64_t, std::int64_t>>
           taken;  // byte ranges of buffers that b may not share
       for (const std::uint32_t other : placed)
@@ -61,6 +60,13 @@ class Arena {
   }
 
  private:
+  // No operation touches the buffer. Inputs are there from the beginning, also on a rank that has nothing to
+  // do.
+  bool is_absent(std::uint32_t b) const {
+    const std::size_t end = plan_.operations.size();
+    return memory_.lifetimes[b].birth == end && !(end == 0 && plan_.buffers[b].category == Category::input);
+  }
+
   // Inputs are written before the first operation, and read again in every repetition: they share with no
   // other buffer. Outputs are read after the last operation.
   bool may_share(std::uint32_t a, std::uint32_t b) const {

@@ -347,7 +347,7 @@ FastestAlgorithm fastest_algorithm(const ScenarioFile& file, Progress& progress)
 }
 
 int simulate_algorithms(const Arguments& arguments, Console& console) {
-  for (const char* option : {"plan", "rerun", "anyway", "inject", "operations", "strict", "html"})
+  for (const char* option : {"plan", "rerun", "anyway", "inject", "operations", "strict", "html", "trace"})
     if (arguments.has(option))
       throw InputError("--" + std::string(option) + ": of one algorithm; --algorithms compares several");
   ScenarioFile file = scenario_of(arguments, "simulate", {.hardware = true, .simulate = true});

@@ -145,6 +145,10 @@ TEST_CASE("a page that cannot be written is exit 3 before the work begins, a com
       run_cplab({"simulate", some_scenario, "--algorithms", "all", "--html", folder.path("page.html")});
   CHECK(several.code == 2);
   CHECK(contains(several.err, "--html: of one algorithm"));
+  const ProgramResult traced =
+      run_cplab({"simulate", some_scenario, "--algorithms", "all", "--trace", folder.path("t.json")});
+  CHECK(traced.code == 2);
+  CHECK(contains(traced.err, "--trace: of one algorithm"));
   const std::string file = folder.path("one.json");
   const ProgramResult twice = run_cplab({"check", some_scenario, "--html", file, "--json", file});
   CHECK(twice.code == 2);
