@@ -7,19 +7,13 @@
 
 #include "algorithms/core/list.hpp"
 #include "cli/files/changes.hpp"
+#include "cli/joined.hpp"
 #include "cli/keys/keys.hpp"
 #include "cli/keys/result_keys.hpp"
 
 namespace cplab {
 
 namespace {
-
-template <class Words>
-std::string joined(const Words& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + std::string(word);
-  return text;
-}
 
 std::string kind_of(const KeyInfo& key) {
   if (key.section() == "study") return "key of studies";
@@ -112,9 +106,7 @@ void add_algorithms(std::vector<Explained>& all) {
                    "",
                    {},
                    "taken by " + joined(takers),
-                   "20-masks.md#placements-that-follow-the-mask"});
-    if (p.name == "contiguous" || p.name == "zigzag" || p.name == "striped")
-      all.back().page = "lessons/02-placements.md#why-causal-work-is-uneven";
+                   "lessons/02-placements.md"});
   }
 }
 

@@ -102,7 +102,8 @@ class CudaCalls {
     return add(Rowwise{Rowwise::Kind::fill, {}, {}, into, value});
   }
 
-  // Bytes of the tables of all calls so far, equal ones stored once, and of scratch memory (GatedScratch).
+  // Bytes of the tables of all calls so far, equal ones stored once, and of their scratch memory, which the
+  // kernels alone write and read.
   std::size_t table_bytes() const;
   // Writes the tables into `device_memory` (table_bytes(), aligned to 256, on the current device), and waits.
   // To be called once, after the last add() and before the first launch.

@@ -12,6 +12,7 @@
 #include "cli/commands/model_table.hpp"
 #include "cli/files/scenario_file.hpp"
 #include "cli/files/toml_table.hpp"
+#include "cli/joined.hpp"
 #include "cli/option_words.hpp"
 #include "cli/vocabulary.hpp"
 #include "report/json.hpp"
@@ -19,13 +20,6 @@
 namespace cplab {
 
 namespace {
-
-template <class Words>
-std::string joined(const Words& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + std::string(word);
-  return text;
-}
 
 std::string legal_text(const OptionInfo& option) {
   std::string text;

@@ -39,6 +39,8 @@ enum class Reason {
   // times of kernels differ by some percent, some more than others; or rows in a dynamic mask are not aligned
   // for a kernel on tensor cores.
   other_kernel,
+  // The same, and one of the two is a kernel for few queries.
+  few_queries,
   // Causal squares of short sequences were measured slower than full ones (cuDNN, 512 tokens: 12.3 and 11.5
   // us), and 8 batches at once longer than 8 times one (cuDNN's backward, 2048 tokens: 1.09 times).
   measured,
@@ -48,7 +50,7 @@ enum class Reason {
   // taken one after the other.
   key_heads,
 };
-constexpr const char* reason_names[] = {"scheduling", "tiles",     "other kernel",
+constexpr const char* reason_names[] = {"scheduling", "tiles",     "other kernel", "few queries",
                                         "measured",   "placement", "key heads"};
 
 // Of one rule. `facts`: what is asked of one scenario, and never broken; else pairs of scenarios.
@@ -68,6 +70,11 @@ std::vector<std::string_view> taken(const Priced& p) {
     for (const PricedKernel& kernel : rank)
       if (!kernel.taken.empty()) names.push_back(kernel.taken);
   return names;
+}
+
+bool takes_few_queries(const Priced& p) {
+  return std::ranges::any_of(taken(p),
+                             [](std::string_view name) { return name.starts_with("attend decode"); });
 }
 
 bool alike_but_masks(const KernelTable& a, const KernelTable& b) {
@@ -152,7 +159,10 @@ class Rules {
     const double a = slow.kernels_s(), b = fast.kernels_s();
     const double by_tiles = std::min(1.0, slow.kernels_s(true) / fast.kernels_s(true));
     const double apart = 1 - (masks ? ratio_of_masks : ratio_of_points);
-    if (taken(slow) != taken(fast)) return note(rule, Reason::other_kernel, d, a, b);
+    if (taken(slow) != taken(fast)) {
+      const bool few = takes_few_queries(slow) || takes_few_queries(fast);
+      return note(rule, few ? Reason::few_queries : Reason::other_kernel, d, a, b);
+    }
     if (has_tiles(slow) && a >= b * by_tiles * apart) return note(rule, Reason::tiles, d, a, b);
     if (waves(fast) > waves(slow)) return note(rule, Reason::tiles, d, a, b);
     if (all_ranks_s(slow) >= all_ranks_s(fast)) return note(rule, Reason::placement, d, a, b);
@@ -377,12 +387,12 @@ void better_hardware(Rules& rules, const Drawn& d, Random& random) {
 constexpr int draws = 900;
 
 void hold(const std::map<std::string, Tally>& tallies) {
-  int pairs = 0, broken = 0, explained = 0;
+  int pairs = 0, broken = 0, explained = 0, few_queries = 0;
   for (const auto& [rule, tally] : tallies) {
     std::string line = std::to_string(tally.asked) + " asked, " + std::to_string(tally.broken) + " broken";
     for (const auto& [reason, count] : tally.explained) {
       line += ", " + std::to_string(count) + " " + reason_names[static_cast<std::size_t>(reason)];
-      explained += count;
+      (reason == Reason::few_queries ? few_queries : explained) += count;
     }
     MESSAGE(rule << ": " << line);
     CAPTURE(rule);
@@ -391,7 +401,8 @@ void hold(const std::map<std::string, Tally>& tallies) {
   }
   MESSAGE(pairs << " pairs, " << broken << " broken, " << explained << " for a reason");
   CHECK(broken <= 0.003 * pairs);
-  CHECK(explained <= 0.075 * pairs);  // kernels for few queries are one more that a call may change to
+  CHECK(explained <= 0.07 * pairs);
+  CHECK(few_queries <= 0.01 * pairs);
 }
 
 void draw_and_compare(int count, std::uint64_t seed) {
