@@ -2,6 +2,7 @@
 // them.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -124,6 +125,26 @@ TEST_CASE("a gradient of sinks that lacks a rank's queries, or has them twice, i
         break;
       }
   CHECK(says(plan, "that are there already"));
+}
+
+TEST_CASE("a gradient of sinks that sums up rows of padding is a finding") {
+  Scenario s = testing::any_scenario(2, "ring");
+  take(s.problem, BiasForm::none, 0, true);
+  s.problem.sequence = 13;  // in zigzag four chunks of 4, of which the last has one token
+  for (std::vector<std::int64_t>* lengths : {&s.problem.lengths, &s.problem.padded_lengths})
+    lengths->assign(lengths->size(), 13);
+  Plan plan = build_plan(testing::resolve_with_heads(s));
+  REQUIRE(check(plan).ok());
+  RankPlan& rank = plan.ranks[0];
+  for (const Operand operand : {Operand::lse, Operand::delta})
+    change(rank, OpKind::sink_gradient, operand, [&](std::vector<Access>&, Access& access) {
+      View all = rank.views[access.view];
+      const std::int64_t rows = rank.buffers[all.buffer].rows;
+      REQUIRE(row_count(rank.rows_of(all)) < rows);
+      all.ranges = add_ranges(rank, {{0, rows, 1}});
+      access.view = add_view(rank, all);
+    });
+  CHECK(says(plan, "sums up rows of padding"));
 }
 
 TEST_CASE("positions of other keys or queries than the tile's are a finding") {
