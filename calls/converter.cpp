@@ -52,8 +52,13 @@ ProblemNumbers::ProblemNumbers(const Problem& p) : slopes(p.slopes) {
   both_ways = p.band().right != 0;
 }
 
-CallConverter::CallConverter(const RankPlan& plan, DType nominal, ProblemNumbers numbers)
-    : plan_(plan), id_(next_id()), nominal_(nominal), numbers_(std::move(numbers)) {
+CallConverter::CallConverter(const RankPlan& plan, DType nominal, ProblemNumbers numbers,
+                             std::vector<BufferStrides> strides)
+    : plan_(plan),
+      id_(next_id()),
+      nominal_(nominal),
+      numbers_(std::move(numbers)),
+      strides_(std::move(strides)) {
   runs_.reserve(plan.row_ranges.size());
   for (const RowRange& r : plan.row_ranges) runs_.push_back({r.begin, r.count, r.step});
   segments_.reserve(plan.segments.size());
@@ -82,13 +87,18 @@ PlacedView CallConverter::piece(const View& view, std::int64_t slot, std::int64_
   out.row_stride = buffer.layout == Layout::rows_first ? buffer.heads * plane_width : plane_width;
   out.head_stride = buffer.layout == Layout::rows_first ? plane_width : buffer.rows * plane_width;
   std::int64_t first_row = 0;
+  if (ranges.size() == 1) first_row = ranges[0].begin;
+  std::int64_t element = element_of(buffer, slot, first_row, view.head_begin, begin);
+  if (!strides_.empty() && strides_[view.buffer].row > 0) {
+    out.row_stride = strides_[view.buffer].row;
+    out.head_stride = strides_[view.buffer].head;
+    element = first_row * out.row_stride + view.head_begin * out.head_stride + begin;
+  }
   if (ranges.size() == 1) {  // one range needs no row map: it is a first row and a stride
-    first_row = ranges[0].begin;
     out.row_stride *= ranges[0].step;
   } else {
     out.runs = std::span<const kernels::RowRun>(runs_).subspan(view.ranges.first, view.ranges.count);
   }
-  const std::int64_t element = element_of(buffer, slot, first_row, view.head_begin, begin);
   return {out, {view.buffer, element * element_bytes(buffer.role, nominal_)}};
 }
 

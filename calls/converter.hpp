@@ -27,12 +27,20 @@ struct ProblemNumbers {
   bool both_ways = false;
 };
 
+// How far apart rows, and heads, of a buffer of one slot and one plane lie in memory, in elements; 0: as its
+// layout has them. A framework's tensor may lie otherwise than a plan's buffer.
+struct BufferStrides {
+  std::int64_t row = 0, head = 0;
+};
+
 // Converts operations of one rank whose form is good (plan/structure.hpp). The plan outlives the converter;
 // row runs, segments, chunks and numbers of calls are spans into the converter.
 class CallConverter {
  public:
   // Operations that need numbers and find none make calls that every kernel refuses.
-  CallConverter(const RankPlan& plan, DType nominal, ProblemNumbers numbers = {});
+  // `strides`: by buffer, or none of any.
+  CallConverter(const RankPlan& plan, DType nominal, ProblemNumbers numbers = {},
+                std::vector<BufferStrides> strides = {});
 
   // The calls that make up a compute operation (attend to inter), to be launched in this order: one, or for
   // copy, cast, add, maximum and fill one for each piece. None for communication and host_sync. Throws
@@ -85,6 +93,7 @@ class CallConverter {
   std::vector<kernels::Segment> segments_;  // RankPlan::segments, likewise
   std::vector<kernels::Chunk> chunks_;      // RankPlan::chunks, likewise
   ProblemNumbers numbers_;
+  std::vector<BufferStrides> strides_;
 };
 
 }  // namespace cplab

@@ -55,9 +55,9 @@ elseif(CPLAB_HAVE_CUDA OR CPLAB_NCCL STREQUAL "ON")
     endforeach()
     list(JOIN nccl_version "." nccl_version)
     string(APPEND gpu_summary ", NCCL ${nccl_version} found")
-    add_library(cplab_nccl UNKNOWN IMPORTED)
-    set_target_properties(cplab_nccl PROPERTIES IMPORTED_LOCATION "${NCCL_LIBRARY}"
-                          INTERFACE_INCLUDE_DIRECTORIES "${NCCL_INCLUDE_DIR}")
+    # Its functions are those of exec/gpu/nccl_functions.cpp, which loads the library.
+    add_library(cplab_nccl INTERFACE)
+    target_include_directories(cplab_nccl SYSTEM INTERFACE "${NCCL_INCLUDE_DIR}")
     target_link_libraries(cplab_nccl INTERFACE CUDA::cudart_static)
     add_library(cplab::nccl ALIAS cplab_nccl)
   elseif(CPLAB_NCCL STREQUAL "ON")

@@ -35,12 +35,15 @@ class Pieces {
     for (; i < count; ++i) list_->push_back({offset + i * stride, bytes});
   }
 
+  // What comes next does not touch what came before, wherever it lies.
+  void part() { end_ = -1; }
+
   std::int64_t count() const { return count_; }
 
  private:
   std::vector<Piece>* list_;
   std::int64_t count_ = 0;
-  std::int64_t end_ = 0;
+  std::int64_t end_ = 0;  // of the piece before
 };
 
 // The columns [begin, end) of one slot, which lie in one plane.
@@ -77,6 +80,7 @@ void add_view(const RankPlan& plan, const View& view, DType nominal, Pieces& pie
   for (std::int64_t slot = view.slot_begin; slot < view.slot_end; ++slot) {
     for (const auto& [begin, end] : {std::array<std::int64_t, 2>{view.width_begin, border},
                                      std::array<std::int64_t, 2>{border, view.width_end}}) {
+      if (buffer.apart) pieces.part();
       if (begin < end) add_plane(plan, view, slot, begin, end, element, pieces);
     }
   }

@@ -16,7 +16,8 @@ struct Piece {
 };
 
 // The bytes of a view in message order (plan.hpp, struct View), as few pieces as that order allows. The view
-// lies within its buffer. Rows of a row map count in the map's order.
+// lies within its buffer. Rows of a row map count in the map's order. Of planes that lie apart
+// (Buffer::apart) the second counts as if it lay behind the first, in pieces of its own.
 std::vector<Piece> contiguous_pieces(const RankPlan&, const View&, DType nominal);
 // How many these are, without listing them; quick also for very many rows, unless the view takes part of a
 // plane's columns.

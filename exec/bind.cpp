@@ -19,11 +19,20 @@ std::array<std::int64_t, 4> shape_of(const MessageEnd& end) {
           v.width_end - v.width_begin};
 }
 
-std::vector<std::byte*> addresses_in(const RankPlan& plan, std::byte* base) {
-  std::vector<std::byte*> addresses;
-  addresses.reserve(plan.buffers.size());
-  for (const Buffer& buffer : plan.buffers) addresses.push_back(base + buffer.offset);
-  return addresses;
+std::vector<BufferMemory> memory_in(const RankPlan& plan, std::byte* base) {
+  std::vector<BufferMemory> memory;
+  memory.reserve(plan.buffers.size());
+  for (const Buffer& buffer : plan.buffers) memory.push_back({base + buffer.offset, nullptr, {}});
+  return memory;
+}
+
+std::vector<BufferStrides> strides_of(const std::vector<BufferMemory>& memory) {
+  const auto strided = [](const BufferMemory& each) { return each.strides.row > 0; };
+  if (std::none_of(memory.begin(), memory.end(), strided)) return {};
+  std::vector<BufferStrides> strides;
+  strides.reserve(memory.size());
+  for (const BufferMemory& each : memory) strides.push_back(each.strides);
+  return strides;
 }
 
 }  // namespace
@@ -36,10 +45,21 @@ kernels::DType kernel_dtype(Role role, DType nominal) {
 }
 
 Binder::Binder(const RankPlan& plan, DType nominal, std::byte* base, ProblemNumbers numbers)
-    : Binder(plan, nominal, addresses_in(plan, base), std::move(numbers)) {}
+    : Binder(plan, nominal, memory_in(plan, base), std::move(numbers)) {}
 
-Binder::Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses, ProblemNumbers numbers)
-    : converter_(plan, nominal, std::move(numbers)), nominal_(nominal), addresses_(std::move(addresses)) {}
+Binder::Binder(const RankPlan& plan, DType nominal, std::vector<BufferMemory> memory, ProblemNumbers numbers)
+    : converter_(plan, nominal, std::move(numbers), strides_of(memory)),
+      nominal_(nominal),
+      memory_(std::move(memory)) {}
+
+std::byte* Binder::address(const Place& place) const {
+  const BufferMemory& memory = memory_[place.buffer];
+  if (memory.second_plane == nullptr) return memory.data + place.byte;
+  const Buffer& buffer = plan().buffers[place.buffer];
+  const std::int64_t first =
+      buffer.rows * buffer.heads * buffer.planes * element_bytes(buffer.role, nominal_);
+  return place.byte < first ? memory.data + place.byte : memory.second_plane + (place.byte - first);
+}
 
 std::vector<KernelCall> Binder::bind(const Operation& operation) const {
   std::vector<KernelCall> calls;

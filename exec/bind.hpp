@@ -56,13 +56,21 @@ void require_executable(const Plan& plan);
 // Plans that compute no attention have none, and can be executed all the same.
 void require_tensors(const Plan& plan);
 
+// Where a buffer lies.
+struct BufferMemory {
+  std::byte* data = nullptr;
+  std::byte* second_plane =
+      nullptr;  // of a buffer of one slot whose planes lie apart; null: behind the first
+  BufferStrides strides;
+};
+
 // Binds the operations of one rank of a plan that require_executable has passed. The plan and the memory at
 // `base` (byte 0 of the rank's arena) outlive the binder; calls point into both and into the binder.
 class Binder {
  public:
   Binder(const RankPlan& plan, DType nominal, std::byte* base, ProblemNumbers numbers = {});
   // Every buffer at an address of its own.
-  Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses, ProblemNumbers numbers = {});
+  Binder(const RankPlan& plan, DType nominal, std::vector<BufferMemory> memory, ProblemNumbers numbers = {});
 
   // The kernel calls of a compute operation (attend to inter), to be launched in this order.
   std::vector<KernelCall> bind(const Operation& operation) const;
@@ -73,14 +81,14 @@ class Binder {
   // Everything the operation reads or writes, its parts included, in operand order.
   std::vector<MemoryUse> uses(const Operation& operation) const;
 
-  std::byte* address(const Place& place) const { return addresses_[place.buffer] + place.byte; }
+  std::byte* address(const Place& place) const;
 
   const RankPlan& plan() const { return converter_.plan(); }
 
  private:
   CallConverter converter_;
   DType nominal_;
-  std::vector<std::byte*> addresses_;  // by buffer
+  std::vector<BufferMemory> memory_;  // by buffer
 };
 
 // One end of a message, or what a member gives to or takes from a reduction.

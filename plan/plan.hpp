@@ -51,6 +51,9 @@ struct Buffer {
   std::int64_t bytes = 0;   // slots * rows * heads * width * element size
   std::int64_t offset = 0;  // in the rank's arena, set by the memory planner
   std::string slab = {};    // empty: the buffer has bytes of its own
+  // The planes are tensors of their own, at addresses that have nothing to do with each other: no piece of a
+  // message spans both. Said by who executes a plan on tensors of a framework, before the plan is matched.
+  bool apart = false;
 };
 
 // The rows begin, begin + step, ... (count of them).

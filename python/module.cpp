@@ -18,6 +18,7 @@
 
 #include "cli/program.hpp"
 #include "python/plan_frame.hpp"
+#include "python/tensor_run.hpp"
 
 namespace nb = nanobind;
 
@@ -124,4 +125,5 @@ NB_MODULE(_cplab, module) {
   module.def("run_command", &cplab::run_command, nb::arg("words"), nb::arg("texts"), nb::arg("signals"));
   module.def("join_left", &cplab::join_left);
   cplab::add_plan_frame(module);
+  cplab::add_tensor_run(module);
 }

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "exec/gpu/executor.hpp"
+#include "exec/gpu/tensor_run.hpp"
 #include "kernels/no_gpu_code.hpp"
 
 namespace cplab {
@@ -40,6 +41,36 @@ const GpuRun& GpuExecutor::facts() const {
 
 std::int64_t GpuExecutor::capacity_bytes() const {
   return 0;
+}
+
+struct TensorRun::State {};
+
+std::vector<char> TensorRun::make_id() {
+  throw GpuError(kernels::no_gpu_code);
+}
+TensorRun::TensorRun(Plan, int, int, const std::vector<char>&, bool) {
+  throw GpuError(kernels::no_gpu_code);
+}
+TensorRun::~TensorRun() = default;
+bool TensorRun::has(Phase) const {
+  return false;
+}
+const std::vector<PhaseTensor>& TensorRun::tensors(Phase) const {
+  static const std::vector<PhaseTensor> none;
+  return none;
+}
+std::int64_t TensorRun::scratch_bytes() const {
+  return 0;
+}
+void TensorRun::queue(Phase, std::span<const TensorPlace>, std::byte*, void*) {}
+std::int64_t TensorRun::known() const {
+  return 0;
+}
+std::int64_t TensorRun::bound() const {
+  return 0;
+}
+std::vector<std::pair<std::string, std::string>> TensorRun::variants(Phase) const {
+  return {};
 }
 
 }  // namespace cplab

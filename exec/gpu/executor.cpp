@@ -132,15 +132,15 @@ void GpuExecutor::State::set_up() {
 
   GpuTeam team(world(), options.rendezvous);
   for (const int r : team.local()) make_rank(r);
-  messages = std::make_unique<GpuMessages>(plan, ranks, team);
+  messages = std::make_unique<GpuMessages>(plan, PlannedMessages(plan), ranks, team);
   for (const int r : team.local()) {
     GpuRank& rank = *ranks[static_cast<std::size_t>(r)];
     rank.use_device();
     if (options.instrumented > 0) rank.make_timing_events();
   }
   if (!uses_nccl) return;  // a rank that is alone sends to itself through NCCL too
-  NcclLink::WorldId id;
-  if (team.is_local(0)) id = NcclLink::make_id();
+  NcclWorld::Id id;
+  if (team.is_local(0)) id = NcclWorld::make_id();
   if (options.rendezvous != nullptr) {
     const auto ids = options.rendezvous->all_gather(std::as_bytes(std::span(id)), options.timeout_s);
     const auto* first = reinterpret_cast<const char*>(ids.front().data());
@@ -150,7 +150,8 @@ void GpuExecutor::State::set_up() {
     const auto i = static_cast<std::size_t>(r);
     ranks[i]->use_device();
     const std::int64_t before = ranks[i]->used_bytes();
-    links[i] = std::make_unique<NcclLink>(plan, *ranks[i], id);
+    worlds[i] = std::make_unique<NcclWorld>(std::vector{&plan}, r, id);
+    links[i] = std::make_unique<NcclLink>(plan, *ranks[i], *worlds[i]);
     links[i]->connect(*messages);
     outcomes[i].memory.communicator_bytes = ranks[i]->used_bytes() - before;
   });
@@ -218,7 +219,7 @@ void GpuExecutor::State::wait_for(GpuTeam& team, int rank, GpuIssuer& issuer,
       if (round % 64 != 0) continue;
       team.stop_if_failed();
       if (Clock::now() > deadline) throw TimeUp{};
-      if (links[i] != nullptr && round % 4096 == 0) links[i]->require_healthy();
+      if (worlds[i] != nullptr && round % 4096 == 0) worlds[i]->require_healthy();
     }
   } catch (...) {
     try {
@@ -226,7 +227,7 @@ void GpuExecutor::State::wait_for(GpuTeam& team, int rank, GpuIssuer& issuer,
     } catch (const GpuError&) {  // the device is lost; the error that led here is the one to report
       unfinished[i] = 0;
     }
-    if (links[i] != nullptr) links[i]->abort();
+    if (worlds[i] != nullptr) worlds[i]->abort();
     throw;
   }
 }

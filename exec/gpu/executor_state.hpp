@@ -25,6 +25,7 @@ struct GpuExecutor::State {
       : plan(plan_),
         options(options_),
         ranks(plan_.ranks.size()),
+        worlds(plan_.ranks.size()),
         links(plan_.ranks.size()),
         outcomes(plan_.ranks.size()) {}
 
@@ -57,6 +58,7 @@ struct GpuExecutor::State {
   // By rank; null where the rank belongs to another process. Links and messages go before the memory.
   std::vector<std::unique_ptr<GpuRank>> ranks;
   std::unique_ptr<GpuMessages> messages;
+  std::vector<std::unique_ptr<NcclWorld>> worlds;
   std::vector<std::unique_ptr<NcclLink>> links;
   std::vector<RankOutcome> outcomes;
   GpuRun facts;

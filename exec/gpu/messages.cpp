@@ -16,33 +16,43 @@ bool goes_over_copy(const Plan& plan, OpRef ref) {
 
 }  // namespace
 
-GpuMessages::GpuMessages(const Plan& plan, std::vector<std::unique_ptr<GpuRank>>& ranks,
-                         const GpuTeam& team) {
-  const std::deque<PlanMessage> messages = plan_messages(plan);
-  const auto posted = posted_parts(plan, messages);
+PlannedMessages::PlannedMessages(const Plan& plan)
+    : messages(plan_messages(plan)),
+      posted(posted_parts(plan, messages)),
+      meetings(plan_meetings(plan, messages, posted)) {}
+
+GpuMessages::GpuMessages(const Plan& plan, const PlannedMessages& planned_messages,
+                         std::vector<std::unique_ptr<GpuRank>>& ranks, const GpuTeam& team) {
+  const auto& posted = planned_messages.posted;
   bool copies = false;
-  for (Meeting& meeting : plan_meetings(plan, messages, posted)) {
+  for (const Meeting& meeting : planned_messages.meetings) {
     copies = copies || meeting.transport == Transport::copy;
-    meetings_.push_back({std::move(meeting), {}});
+    meetings_.push_back({meeting, {}});
   }
-  for (const PlanMessage& message : messages) copies = copies || goes_over_copy(plan, message.match.receiver);
+  for (const PlanMessage& message : planned_messages.messages)
+    copies = copies || goes_over_copy(plan, message.match.receiver);
   open_memory(plan, ranks, team, copies);
 
-  for (const PlanMessage& planned : messages) {
+  for (const PlanMessage& planned : planned_messages.messages) {
     GpuMessage& message = messages_.emplace_back();
     const Match& match = message.match = planned.match;
     if (ranks[match.sender.rank] == nullptr && ranks[match.receiver.rank] == nullptr) continue;
     const RankPlan &from = plan.ranks[match.sender.rank], &into = plan.ranks[match.receiver.rank];
-    const std::byte* source =
-        address(match.sender.rank, {from.views[from.parts[match.send_part].view].buffer, 0});
-    std::byte* target =
-        address(match.receiver.rank, {into.views[into.parts[match.receive_part].view].buffer, 0});
+    const std::uint32_t source = from.views[from.parts[match.send_part].view].buffer;
+    const std::uint32_t target = into.views[into.parts[match.receive_part].view].buffer;
+    const auto from_at = [&](std::int64_t byte) { return address(match.sender.rank, {source, byte}); };
+    const auto into_at = [&](std::int64_t byte) { return address(match.receiver.rank, {target, byte}); };
     for (std::size_t i = 0; i < planned.from.size(); ++i) {
-      message.runs.push_back({source + planned.from[i].offset, target + planned.into[i].offset,
+      message.runs.push_back({from_at(planned.from[i].offset), into_at(planned.into[i].offset),
                               static_cast<std::size_t>(planned.from[i].bytes)});
     }
+    if (from.buffers[source].apart || into.buffers[target].apart) {  // no stride leads from plane to plane
+      for (const ByteRun& run : message.runs)
+        message.blocks.push_back({run.from, run.into, run.bytes, 1, 0, 0});
+      continue;
+    }
     for (const StridedPieces& some : strided_pieces(planned.from, planned.into)) {
-      message.blocks.push_back({source + some.from, target + some.into, static_cast<std::size_t>(some.bytes),
+      message.blocks.push_back({from_at(some.from), into_at(some.into), static_cast<std::size_t>(some.bytes),
                                 static_cast<std::size_t>(some.count),
                                 static_cast<std::size_t>(some.from_stride),
                                 static_cast<std::size_t>(some.into_stride)});
@@ -97,14 +107,15 @@ void GpuMessages::open_memory(const Plan& plan, std::vector<std::unique_ptr<GpuR
       binders_.push_back(&ranks[r]->binder());
       continue;
     }
-    std::byte* base = nullptr;
-    if (!all.empty()) {
-      void* mapped = nullptr;
-      cuda_require(cudaIpcOpenMemHandle(&mapped, all[r].handle, cudaIpcMemLazyEnablePeerAccess),
-                   "cudaIpcOpenMemHandle", own);
-      opened_memory_.push_back(mapped);
-      base = static_cast<std::byte*>(mapped) + all[r].arena_offset;
+    if (all.empty()) {
+      binders_.push_back(nullptr);
+      continue;
     }
+    void* mapped = nullptr;
+    cuda_require(cudaIpcOpenMemHandle(&mapped, all[r].handle, cudaIpcMemLazyEnablePeerAccess),
+                 "cudaIpcOpenMemHandle", own);
+    opened_memory_.push_back(mapped);
+    std::byte* base = static_cast<std::byte*>(mapped) + all[r].arena_offset;
     remote_.push_back(std::make_unique<Binder>(rank, plan.scenario.problem.dtype, base));
     binders_.push_back(remote_.back().get());
   }

@@ -38,12 +38,21 @@ struct GpuMeeting {
   std::vector<GpuMember> members;  // link copy; else empty
 };
 
+// What a plan says of its messages before there is memory. Throws BadPlan where two ends differ in shape or
+// dtype.
+struct PlannedMessages {
+  explicit PlannedMessages(const Plan&);
+  std::deque<PlanMessage> messages;
+  std::vector<std::vector<PostedParts>> posted;
+  std::deque<Meeting> meetings;
+};
+
 class GpuMessages {
  public:
   // `ranks` by rank of the plan, null where a rank belongs to another process; local operations learn their
-  // messages and meetings. Collective over processes. Throws BadPlan where two ends differ in shape or dtype,
-  // GpuError.
-  GpuMessages(const Plan& plan, std::vector<std::unique_ptr<GpuRank>>& ranks, const GpuTeam& team);
+  // messages and meetings. Collective over processes. Throws GpuError.
+  GpuMessages(const Plan& plan, const PlannedMessages& planned, std::vector<std::unique_ptr<GpuRank>>& ranks,
+              const GpuTeam& team);
   ~GpuMessages();
   GpuMessages(const GpuMessages&) = delete;
   GpuMessages& operator=(const GpuMessages&) = delete;
@@ -54,8 +63,10 @@ class GpuMessages {
   const std::deque<GpuMeeting>& meetings() const { return meetings_; }
   // Of the operation; null if it is in none.
   const GpuMeeting* meeting_of(OpRef) const;
-  // Where `place` of a rank is in this process.
-  std::byte* address(std::uint32_t rank, const Place& place) const { return binders_[rank]->address(place); }
+  // Where `place` of a rank is in this process; null where it is not.
+  std::byte* address(std::uint32_t rank, const Place& place) const {
+    return binders_[rank] == nullptr ? nullptr : binders_[rank]->address(place);
+  }
 
  private:
   void open_memory(const Plan& plan, std::vector<std::unique_ptr<GpuRank>>& ranks, const GpuTeam& team,
@@ -65,7 +76,7 @@ class GpuMessages {
   std::deque<GpuMessage> messages_;
   std::deque<GpuMeeting> meetings_;
   std::vector<std::vector<std::uint32_t>> meeting_of_;  // by rank and operation: 1 + the number, or 0
-  std::vector<const Binder*> binders_;                  // by rank
+  std::vector<const Binder*> binders_;                  // by rank; null: its memory is not reached from here
   std::vector<std::unique_ptr<Binder>> remote_;         // of ranks of other processes
   std::vector<void*> opened_memory_;
   std::optional<CrossEvents> events_;

@@ -19,16 +19,23 @@ bool have_nccl() {
 std::string nccl_version() {
   return {};
 }
-NcclLink::WorldId NcclLink::make_id() {
+void nccl_require(int, const char*, int, NcclComm) {
   fail();
 }
-NcclLink::NcclLink(const Plan&, GpuRank&, const WorldId&) {
+NcclWorld::Id NcclWorld::make_id() {
+  fail();
+}
+NcclWorld::NcclWorld(const std::vector<const Plan*>&, int rank, const Id&) : rank_(rank) {
+  fail();
+}
+NcclWorld::~NcclWorld() = default;
+void NcclWorld::require_healthy() const {}
+void NcclWorld::abort() {}
+NcclLink::NcclLink(const Plan&, GpuRank&, NcclWorld&) {
   fail();
 }
 NcclLink::~NcclLink() = default;
 void NcclLink::connect(const GpuMessages&) {}
 void NcclLink::queue(std::uint32_t, const GpuMessages&) {}
-void NcclLink::require_healthy() const {}
-void NcclLink::abort() {}
 
 }  // namespace cplab

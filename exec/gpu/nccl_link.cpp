@@ -5,9 +5,7 @@
 #include <nccl.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -18,24 +16,6 @@
 namespace cplab {
 
 namespace {
-
-void nccl_require(ncclResult_t code, const char* call, int rank, ncclComm_t comm = nullptr) {
-  if (code == ncclSuccess) return;
-  std::string message = "rank " + std::to_string(rank) + ": " + call + ": " + ncclGetErrorString(code);
-  const char* last = ncclGetLastError(comm);
-  if (last != nullptr && *last != '\0') message += std::string(" (") + last + ")";
-  throw GpuError(message);
-}
-
-// NCCL's thread blocks would come in clusters of four on Hopper, each within one GPC: between the thread
-// blocks of a persistent kernel a few multiprocessors are free, but hardly four of one GPC.
-// NCCL_CGA_CLUSTER_SIZE overrides this.
-ncclConfig_t config_of(std::uint8_t channels) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.cgaClusterSize = 0;
-  if (channels > 0) config.minCTAs = config.maxCTAs = channels;
-  return config;
-}
 
 ncclDataType_t nccl_type(kernels::DType dtype) {
   switch (dtype) {
@@ -50,7 +30,7 @@ ncclDataType_t nccl_type(kernels::DType dtype) {
 }  // namespace
 
 struct NcclLink::State {
-  State(const Plan& plan_, GpuRank& rank_) : plan(plan_), rank(rank_) {}
+  State(const Plan& plan_, GpuRank& rank_, NcclWorld& world_) : plan(plan_), rank(rank_), world(world_) {}
 
   int id() const { return rank.plan().rank; }
   int place(std::uint16_t group, int peer) const {
@@ -133,80 +113,13 @@ struct NcclLink::State {
 
   const Plan& plan;
   GpuRank& rank;
-  std::mutex mutex;
-  bool aborted = false;
-  // Over which communicator an operation goes: that of its group with its number of channels.
-  using Key = std::pair<std::uint16_t, std::uint8_t>;
-  static Key key_of(const Operation& op) { return {op.group, op.channels}; }
-  ncclComm_t comm_of(const Operation& op) const { return comms.at(key_of(op)); }
-  // Those that the plan uses, the same on all ranks.
-  std::set<Key> keys() const {
-    std::set<Key> used;
-    for (const RankPlan& each : plan.ranks)
-      for (const Operation& op : each.operations)
-        if (is_communication(op.kind) && op.transport == Transport::nccl) used.insert(key_of(op));
-    return used;
-  }
-
-  std::vector<ncclComm_t> owned;      // to be destroyed
-  std::map<Key, ncclComm_t> comms;    // null where the rank is no member
+  NcclWorld& world;
   std::byte* byte_to_meet = nullptr;  // on the GPU, for barriers; null if the plan has none
 };
 
-bool have_nccl() {
-  return true;
-}
-
-std::string nccl_version() {
-  int version = 0;
-  if (ncclGetVersion(&version) != ncclSuccess) return {};
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
-
-NcclLink::WorldId NcclLink::make_id() {
-  ncclUniqueId id;
-  nccl_require(ncclGetUniqueId(&id), "ncclGetUniqueId", -1);
-  return WorldId(id.internal, id.internal + NCCL_UNIQUE_ID_BYTES);
-}
-
-NcclLink::NcclLink(const Plan& plan, GpuRank& rank, const WorldId& world)
-    : state_(std::make_unique<State>(plan, rank)) {
+NcclLink::NcclLink(const Plan& plan, GpuRank& rank, NcclWorld& world)
+    : state_(std::make_unique<State>(plan, rank, world)) {
   rank.use_device();
-  ncclUniqueId id;
-  if (world.size() != NCCL_UNIQUE_ID_BYTES)
-    throw GpuError("rank 0 gave NCCL an id of " + std::to_string(world.size()) + " bytes, not " +
-                   std::to_string(NCCL_UNIQUE_ID_BYTES) + ": all processes need the same transport");
-  std::memcpy(id.internal, world.data(), NCCL_UNIQUE_ID_BYTES);
-  const int ranks = static_cast<int>(plan.ranks.size());
-  ncclComm_t comm = nullptr;
-  ncclConfig_t config = config_of(0);
-  nccl_require(ncclCommInitRankConfig(&comm, ranks, id, state_->id(), &config), "ncclCommInitRankConfig",
-               state_->id());
-  state_->owned.push_back(comm);
-  // Each group has communicators of its own, so that two on two lanes do not wait for each other: one for
-  // every number of channels that its operations say. The first group that is the world in its order has the
-  // world's.
-  bool world_is_taken = false;
-  for (const State::Key& key : state_->keys()) {
-    const std::vector<int>& members = plan.groups[key.first].ranks;
-    bool is_world = !world_is_taken && key.second == 0 && static_cast<int>(members.size()) == ranks;
-    for (int r = 0; is_world && r < ranks; ++r) is_world = members[static_cast<std::size_t>(r)] == r;
-    if (is_world) {
-      world_is_taken = true;
-      state_->comms[key] = comm;
-      continue;
-    }
-    const auto place = std::find(members.begin(), members.end(), state_->id());
-    const bool member = place != members.end();
-    ncclComm_t part = nullptr;
-    config = config_of(key.second);
-    nccl_require(ncclCommSplit(comm, member ? 0 : NCCL_SPLIT_NOCOLOR,
-                               static_cast<int>(place - members.begin()), &part, &config),
-                 "ncclCommSplit", state_->id(), comm);
-    if (part != nullptr) state_->owned.push_back(part);
-    state_->comms[key] = part;
-  }
   const std::vector<Operation>& operations = rank.plan().operations;
   if (std::any_of(operations.begin(), operations.end(),
                   [](const Operation& op) { return op.kind == OpKind::barrier; })) {
@@ -217,10 +130,9 @@ NcclLink::NcclLink(const Plan& plan, GpuRank& rank, const WorldId& world)
 }
 
 NcclLink::~NcclLink() {
-  if (state_->aborted) return;
+  if (state_->world.aborted()) return;
   (void)cudaSetDevice(state_->rank.options().device);
   (void)cudaFree(state_->byte_to_meet);
-  for (auto comm = state_->owned.rbegin(); comm != state_->owned.rend(); ++comm) (void)ncclCommDestroy(*comm);
 }
 
 void NcclLink::connect(const GpuMessages& messages) {
@@ -234,16 +146,16 @@ void NcclLink::connect(const GpuMessages& messages) {
   struct Peers {
     std::set<int> sends, receives;
   };
-  std::map<State::Key, Peers> peers;
+  std::map<NcclWorld::Key, Peers> peers;
   for (std::uint32_t i = 0; i < own.operations.size(); ++i) {
     const Operation& op = own.operations[i];
     if (!is_communication(op.kind) || op.transport != Transport::nccl) continue;
     if (State::is_one_call(op.kind, messages.meeting_of({rank, i}))) continue;
-    Peers& of = peers[State::key_of(op)];
+    Peers& of = peers[NcclWorld::key_of(op)];
     for (const Part& part : own.parts_of(op)) (part.send ? of.sends : of.receives).insert(part.peer);
   }
   for (const auto& [key, of] : peers) {
-    const ncclComm_t comm = state_->comms.at(key);
+    const ncclComm_t comm = state_->world.comm(key);
     std::byte* scratch = nullptr;
     cuda_require(cudaMalloc(&scratch, 512), "cudaMalloc", state_->id());
     nccl_require(ncclGroupStart(), "ncclGroupStart", state_->id());
@@ -259,7 +171,7 @@ void NcclLink::connect(const GpuMessages& messages) {
   }
   // NCCL chooses by size how it moves a collective, and connects for that at its first use. Members agree on
   // which is the first of its size, and meet in one order.
-  std::set<std::tuple<State::Key, std::string_view, std::vector<std::int64_t>>> known;
+  std::set<std::tuple<NcclWorld::Key, std::string_view, std::vector<std::int64_t>>> known;
   for (const GpuMeeting& meeting : messages.meetings()) {
     const Meeting& of = meeting.plan;
     const auto member =
@@ -271,9 +183,9 @@ void NcclLink::connect(const GpuMessages& messages) {
     std::vector<std::int64_t> bytes;
     for (const Gather& gather : of.gathers) bytes.push_back(gather.bytes);
     for (const Sum& sum : of.sums) bytes.push_back(sum.bytes);
-    if (!known.insert({State::key_of(op), nccl_call(of.kind, &of), std::move(bytes)}).second) continue;
+    if (!known.insert({NcclWorld::key_of(op), nccl_call(of.kind, &of), std::move(bytes)}).second) continue;
     nccl_require(ncclGroupStart(), "ncclGroupStart", state_->id());
-    state_->queue_meeting(messages, of, state_->comm_of(op), stream);
+    state_->queue_meeting(messages, of, state_->world.comm(NcclWorld::key_of(op)), stream);
     nccl_require(ncclGroupEnd(), "ncclGroupEnd", state_->id());
     cuda_require(cudaStreamSynchronize(stream), "cudaStreamSynchronize", state_->id());
   }
@@ -282,7 +194,7 @@ void NcclLink::connect(const GpuMessages& messages) {
 void NcclLink::queue(std::uint32_t index, const GpuMessages& messages) {
   const RankPlan& own = state_->rank.plan();
   const Operation& op = own.operations[index];
-  const ncclComm_t comm = state_->comm_of(op);
+  const ncclComm_t comm = state_->world.comm(NcclWorld::key_of(op));
   const cudaStream_t stream = state_->rank.lanes()[state_->rank.operation(index).lane].stream;
   const int id = state_->id();
   const GpuMeeting* meeting = messages.meeting_of({static_cast<std::uint32_t>(own.rank), index});
@@ -295,21 +207,6 @@ void NcclLink::queue(std::uint32_t index, const GpuMessages& messages) {
     state_->queue_parts(index, messages, comm, stream);
   }
   nccl_require(ncclGroupEnd(), "ncclGroupEnd", id, comm);
-}
-
-void NcclLink::require_healthy() const {
-  for (const ncclComm_t comm : state_->owned) {
-    ncclResult_t error = ncclSuccess;
-    nccl_require(ncclCommGetAsyncError(comm, &error), "ncclCommGetAsyncError", state_->id());
-    if (error != ncclInProgress) nccl_require(error, "communication", state_->id(), comm);
-  }
-}
-
-void NcclLink::abort() {
-  const std::lock_guard lock(state_->mutex);
-  if (state_->aborted) return;
-  state_->aborted = true;
-  for (auto comm = state_->owned.rbegin(); comm != state_->owned.rend(); ++comm) (void)ncclCommAbort(*comm);
 }
 
 }  // namespace cplab

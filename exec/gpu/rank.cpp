@@ -34,6 +34,7 @@ GpuRank::GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& opti
     : plan_(plan),
       nominal_(nominal),
       options_(options),
+      memory_(options.memory),
       calls_(kernels::CallOptions{.choice = options.deterministic ? kernels::KernelChoice::deterministic
                                                                   : kernels::KernelChoice::best,
                                   .reserved_sms = options.reserved_sms,
@@ -42,26 +43,30 @@ GpuRank::GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& opti
                                   .shared_gpu = options.shared_gpu,
                                   .rates = options.rates}) {
   use_device();
+  if (options_.streams == nullptr) options_.streams = std::make_shared<GpuStreams>();
   const std::int64_t zone = red_zone_bytes;
-  if (options.separate) {
+  if (!memory_.empty()) {
+    // The caller's.
+  } else if (options.separate) {
     for (const Buffer& buffer : plan.buffers) {
-      addresses_.push_back(static_cast<std::byte*>(allocate(buffer.bytes, "buffer " + buffer.name)));
+      memory_.push_back(
+          {static_cast<std::byte*>(allocate(buffer.bytes, "buffer " + buffer.name)), nullptr, {}});
     }
   } else {
     auto* memory = static_cast<std::byte*>(allocate(plan.arena_bytes + 2 * zone, "the arena"));
     const auto bytes = static_cast<std::size_t>(plan.arena_bytes + 2 * zone);
     cuda_require(cudaMemset(memory, 0xFF, bytes), "cudaMemset", plan.rank);
     arena_ = memory + zone;
-    for (const Buffer& buffer : plan.buffers) addresses_.push_back(arena_ + buffer.offset);
+    for (const Buffer& buffer : plan.buffers) memory_.push_back({arena_ + buffer.offset, nullptr, {}});
   }
-  binder_.emplace(plan_, nominal_, addresses_, options.numbers);
+  binder_.emplace(plan_, nominal_, memory_, options.numbers);
 }
 
 GpuRank::~GpuRank() {
   // Errors are ignored: the failure that led here has been reported already.
   (void)cudaSetDevice(options_.device);
   for (const GpuEvent event : events_) (void)cudaEventDestroy(event);
-  for (const GpuLane& lane : lanes_) (void)cudaStreamDestroy(lane.stream);
+  options_.streams.reset();
   for (void* memory : allocations_) (void)cudaFree(memory);
 }
 
@@ -112,13 +117,7 @@ void GpuRank::prepare() {
     if (found == lanes_.end()) {
       GpuLane lane;
       lane.lane = op.lane;
-      // Communication has priority: others wait for its data, and it needs few multiprocessors.
-      int least = 0, greatest = 0;
-      cuda_require(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange",
-                   plan_.rank);
-      const int priority = op.lane.kind == LaneKind::compute ? least : greatest;
-      cuda_require(cudaStreamCreateWithPriority(&lane.stream, cudaStreamNonBlocking, priority),
-                   "cudaStreamCreate", plan_.rank);
+      lane.stream = options_.streams->of(op.lane, plan_.rank);
       found = lanes_.insert(lanes_.end(), std::move(lane));
     }
     prepared.lane = static_cast<std::uint32_t>(found - lanes_.begin());
@@ -207,7 +206,7 @@ void GpuRank::make_timing_events() {
 }
 
 std::byte* GpuRank::address(const Buffer& buffer) const {
-  return addresses_[static_cast<std::size_t>(&buffer - plan_.buffers.data())];
+  return memory_[static_cast<std::size_t>(&buffer - plan_.buffers.data())].data;
 }
 
 void GpuRank::write(const Buffer& buffer, std::span<const double> values) {
@@ -252,7 +251,7 @@ void GpuRank::queue_before(std::uint32_t i, bool jitter) {
   if (!options_.poison || options_.separate) return;
   for (const std::uint32_t b : operations_[i].fresh) {
     cuda_require(
-        cudaMemsetAsync(addresses_[b], 0xFF, static_cast<std::size_t>(plan_.buffers[b].bytes), stream),
+        cudaMemsetAsync(memory_[b].data, 0xFF, static_cast<std::size_t>(plan_.buffers[b].bytes), stream),
         "cudaMemsetAsync", plan_.rank);
   }
 }

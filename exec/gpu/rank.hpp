@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <random>
 #include <span>
@@ -13,6 +14,7 @@
 
 #include "exec/bind.hpp"
 #include "exec/gpu/error.hpp"
+#include "exec/gpu/streams.hpp"
 #include "kernels/cuda.hpp"
 #include "plan/plan.hpp"
 
@@ -40,6 +42,9 @@ struct GpuRankOptions {
   ProblemNumbers numbers;               // of the problem
   bool times_forward = false;           // the host will ask when the forward has ended
   std::optional<std::uint64_t> jitter;  // random spins before the operations of every lane
+  // By buffer, memory of the caller's that outlives the rank; empty: the rank allocates its own.
+  std::vector<BufferMemory> memory;
+  std::shared_ptr<GpuStreams> streams;  // null: streams of its own
 };
 
 enum class EventUse : std::uint8_t { order, between_processes, timing };
@@ -65,7 +70,7 @@ struct GpuOperation {
 
 class GpuRank {
  public:
-  // Allocates the rank's memory and fills it with NaN. Throws GpuError, NotEnoughMemory.
+  // Allocates the rank's memory, if it is not given, and fills it with NaN. Throws GpuError, NotEnoughMemory.
   GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& options);
   ~GpuRank();
   GpuRank(const GpuRank&) = delete;
@@ -118,8 +123,8 @@ class GpuRank {
   GpuRankOptions options_;
   std::vector<void*> allocations_;
   std::vector<GpuEvent> events_;
-  std::byte* arena_ = nullptr;  // null with separate allocations
-  std::vector<std::byte*> addresses_;
+  std::byte* arena_ = nullptr;  // null with separate allocations, and without any
+  std::vector<BufferMemory> memory_;
   std::optional<Binder> binder_;
   kernels::CudaCalls calls_;
   std::int64_t tables_bytes_ = 0;

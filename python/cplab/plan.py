@@ -271,8 +271,11 @@ class Rank:
         """Sends and receives posted together; those of two peers match in order. Without messages there is none."""
         return self.communicate("exchange", messages, lane, **more) if messages else None
 
-    def communicate(self, kind, messages, lane=None, transport="copy", **more):
-        """Also all_gather, reduce_scatter and all_to_all: for every member of the group a send and a receive."""
+    def communicate(self, kind, messages, lane=None, transport=None, **more):
+        """Also all_gather, reduce_scatter and all_to_all: for every member of the group a send and a receive. Without
+        ``transport`` over what ``schedule.transport`` of the scenario says, if it says nccl, else over copy."""
+        if transport is None:
+            transport = "nccl" if self.plan.scenario["schedule"].get("transport") == "nccl" else "copy"
         ranks = self.group["ranks"]
         parts = [{"send": sends, "peer": ranks[peer % len(ranks)], "view": view.to_dict()}
                  for sends, view, peer in messages]

@@ -1,0 +1,278 @@
+// A plan bound to places of tensors, again for every new ones; see tensor_run.hpp.
+#include "exec/gpu/tensor_run.hpp"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <list>
+#include <stdexcept>
+#include <thread>
+
+#include "derive/phases.hpp"
+#include "exec/gpu/issuer.hpp"
+#include "exec/gpu/machine.hpp"
+#include "exec/gpu/messages.hpp"
+#include "exec/gpu/nccl_link.hpp"
+#include "exec/gpu/nccl_world.hpp"
+#include "exec/gpu/rank.hpp"
+#include "exec/gpu/streams.hpp"
+#include "exec/gpu/tensor_places.hpp"
+
+namespace cplab {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t most_bindings = 256;  // of a phase: a model has one for each layer
+
+// Of the thread that calls; put back afterwards, because the caller's framework has its own idea of it.
+class CurrentDevice {
+ public:
+  CurrentDevice() { (void)cudaGetDevice(&device_); }
+  ~CurrentDevice() { (void)cudaSetDevice(device_); }
+
+ private:
+  int device_ = 0;
+};
+
+// The plan's calls and messages with the addresses that its buffers have in one set of places.
+struct Binding {
+  std::vector<TensorPlace> places;
+  std::byte* scratch = nullptr;
+  std::vector<std::unique_ptr<GpuRank>> ranks;  // by rank of the plan: this one's, else null
+  std::unique_ptr<GpuMessages> messages;
+  std::unique_ptr<NcclLink> link;
+};
+
+// One phase of the plan.
+struct PhasePlan {
+  PhasePlan(Plan plan_, int rank)
+      : plan(std::move(plan_)),
+        planned(plan),
+        memory(plan.ranks[static_cast<std::size_t>(rank)], plan.scenario.problem.dtype) {}
+  Plan plan;
+  PlannedMessages planned;
+  PhaseMemory memory;
+  std::list<Binding> bindings;  // the one that was used last comes first
+};
+
+// Planes of inputs are tensors of their own (Buffer::apart), on all ranks, so that both ends of a message see
+// the same pieces.
+void part_inputs(Plan& plan) {
+  for (RankPlan& rank : plan.ranks)
+    for (Buffer& buffer : rank.buffers)
+      buffer.apart = buffer.category == Category::input && buffer.planes > 0 && buffer.slots == 1;
+}
+
+// Whether anything goes over nccl. Throws std::invalid_argument for what goes over copy between ranks: that
+// link writes into peers' memory, and a framework's tensors are not mapped there.
+bool needs_nccl(const Plan& plan) {
+  bool nccl = false;
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Operation& op : rank.operations) {
+      if (!is_communication(op.kind)) continue;
+      nccl = nccl || op.transport == Transport::nccl;
+      if (op.transport == Transport::nccl || plan.ranks.size() == 1) continue;
+      throw std::invalid_argument(operation_id(rank, op) +
+                                  " goes over copy; between ranks of a framework messages go over nccl: "
+                                  "schedule.transport=\"nccl\"");
+    }
+  }
+  return nccl;
+}
+
+}  // namespace
+
+struct TensorRun::State {
+  PhasePlan* phase_plan(Phase phase) const { return phases[phase == Phase::forward ? 0 : 1].get(); }
+  GpuRankOptions rank_options() const {
+    GpuRankOptions of;
+    of.device = device;
+    of.deterministic = deterministic;
+    of.numbers = ProblemNumbers(plan.scenario.problem);
+    of.head_start_us = head_start_us(plan.scenario.schedule);
+    of.reserved_sms = reserved_sms(plan.scenario.schedule, multiprocessors(device));
+    of.streams = streams;
+    return of;
+  }
+  Binding bind(PhasePlan& phase_plan, GpuRankOptions options) const;
+  Binding& binding_of(PhasePlan& phase_plan, std::span<const TensorPlace> places, std::byte* scratch);
+  void connect(PhasePlan& phase_plan) const;
+  void issue(const Binding& binding);
+
+  Plan plan;
+  int rank = 0, device = 0;
+  bool deterministic = false;
+  std::unique_ptr<NcclWorld> world;
+  std::shared_ptr<GpuStreams> streams = std::make_shared<GpuStreams>();
+  std::array<std::unique_ptr<PhasePlan>, 2> phases;  // forward, backward; null: the plan has none
+  cudaEvent_t fork = nullptr, join = nullptr;
+  std::uint32_t repetitions = 0;
+  std::int64_t known = 0, bound = 0;
+  std::mutex mutex;
+};
+
+std::vector<char> TensorRun::make_id() {
+  return NcclWorld::make_id();
+}
+
+// The operations of this rank with addresses; not yet connected to anyone.
+Binding TensorRun::State::bind(PhasePlan& phase_plan, GpuRankOptions options) const {
+  const auto r = static_cast<std::size_t>(rank);
+  Binding binding;
+  binding.ranks.resize(phase_plan.plan.ranks.size());
+  binding.ranks[r] = std::make_unique<GpuRank>(phase_plan.plan.ranks[r],
+                                               phase_plan.plan.scenario.problem.dtype, std::move(options));
+  binding.ranks[r]->prepare();
+  const GpuTeam team(static_cast<int>(phase_plan.plan.ranks.size()), nullptr);
+  binding.messages = std::make_unique<GpuMessages>(phase_plan.plan, phase_plan.planned, binding.ranks, team);
+  if (world != nullptr) binding.link = std::make_unique<NcclLink>(phase_plan.plan, *binding.ranks[r], *world);
+  return binding;
+}
+
+// In an arena of its own, which goes afterwards: what is sent for the connections may hold anything.
+void TensorRun::State::connect(PhasePlan& phase_plan) const {
+  if (world == nullptr) return;
+  const Binding binding = bind(phase_plan, rank_options());
+  binding.link->connect(*binding.messages);
+  binding.ranks[static_cast<std::size_t>(rank)]->synchronize();
+}
+
+Binding& TensorRun::State::binding_of(PhasePlan& phase_plan, std::span<const TensorPlace> places,
+                                      std::byte* scratch) {
+  const auto same = [&](const Binding& binding) {
+    return binding.scratch == scratch && std::ranges::equal(binding.places, places);
+  };
+  const auto found = std::find_if(phase_plan.bindings.begin(), phase_plan.bindings.end(), same);
+  if (found != phase_plan.bindings.end()) {
+    ++known;
+    phase_plan.bindings.splice(phase_plan.bindings.begin(), phase_plan.bindings, found);
+    return phase_plan.bindings.front();
+  }
+  GpuRankOptions options = rank_options();
+  options.memory = phase_plan.memory.places(places, scratch);
+  Binding binding = bind(phase_plan, std::move(options));
+  binding.places.assign(places.begin(), places.end());
+  binding.scratch = scratch;
+  ++bound;
+  if (phase_plan.bindings.size() == most_bindings) phase_plan.bindings.pop_back();
+  phase_plan.bindings.push_front(std::move(binding));
+  return phase_plan.bindings.front();
+}
+
+void TensorRun::State::issue(const Binding& binding) {
+  GpuIssuer issuer(*binding.ranks[static_cast<std::size_t>(rank)], *binding.messages, binding.link.get());
+  GpuIssuer::Iteration iteration;
+  iteration.number = ++repetitions;
+  iteration.jitter = false;
+  iteration.start = Clock::now();
+  issuer.begin(iteration);
+  while (!issuer.all_issued()) {
+    if (issuer.advance()) continue;
+    if (world != nullptr) world->require_healthy();
+    std::this_thread::yield();
+  }
+}
+
+TensorRun::TensorRun(Plan plan, int rank, int device, const std::vector<char>& id, bool deterministic)
+    : state_(std::make_unique<State>()) {
+  require_executable(plan);
+  require_tensors(plan);
+  if (rank < 0 || rank >= static_cast<int>(plan.ranks.size()))
+    throw std::invalid_argument("rank " + std::to_string(rank) + " of a plan of " +
+                                std::to_string(plan.ranks.size()));
+  part_inputs(plan);
+  const bool nccl = needs_nccl(plan);
+  State& s = *state_;
+  s.plan = std::move(plan);
+  s.rank = rank;
+  s.device = device;
+  s.deterministic = deterministic;
+  std::vector<const Plan*> plans;
+  for (const Phase phase : {Phase::forward, Phase::backward}) {
+    Plan alone = phase_alone(s.plan, phase);
+    const auto has_work = [](const RankPlan& each) { return !each.operations.empty(); };
+    if (std::none_of(alone.ranks.begin(), alone.ranks.end(), has_work)) continue;
+    auto& phase_plan = s.phases[phase == Phase::forward ? 0 : 1];
+    phase_plan = std::make_unique<PhasePlan>(std::move(alone), rank);
+    plans.push_back(&phase_plan->plan);
+  }
+  const CurrentDevice before;
+  load_gpu(device, false, rank);
+  cuda_require(cudaEventCreateWithFlags(&s.fork, cudaEventDisableTiming), "cudaEventCreate", rank);
+  cuda_require(cudaEventCreateWithFlags(&s.join, cudaEventDisableTiming), "cudaEventCreate", rank);
+  if (nccl) s.world = std::make_unique<NcclWorld>(plans, rank, id);
+  for (const auto& phase_plan : s.phases)
+    if (phase_plan != nullptr) s.connect(*phase_plan);
+}
+
+TensorRun::~TensorRun() {
+  const CurrentDevice before;
+  (void)cudaSetDevice(state_->device);
+  (void)cudaDeviceSynchronize();  // what is queued uses what goes now
+  (void)cudaEventDestroy(state_->fork);
+  (void)cudaEventDestroy(state_->join);
+  for (auto& phase_plan : state_->phases) phase_plan.reset();
+  state_.reset();
+}
+
+bool TensorRun::has(Phase phase) const {
+  return state_->phase_plan(phase) != nullptr;
+}
+
+const std::vector<PhaseTensor>& TensorRun::tensors(Phase phase) const {
+  static const std::vector<PhaseTensor> none;
+  const PhasePlan* phase_plan = state_->phase_plan(phase);
+  return phase_plan == nullptr ? none : phase_plan->memory.tensors();
+}
+
+std::int64_t TensorRun::scratch_bytes() const {
+  std::int64_t most = 0;
+  for (const auto& phase_plan : state_->phases)
+    if (phase_plan != nullptr) most = std::max(most, phase_plan->memory.scratch_bytes());
+  return most;
+}
+
+void TensorRun::queue(Phase phase, std::span<const TensorPlace> tensors, std::byte* scratch, void* stream) {
+  State& s = *state_;
+  PhasePlan* phase_plan = s.phase_plan(phase);
+  if (phase_plan == nullptr || tensors.size() != phase_plan->memory.tensors().size())
+    throw std::invalid_argument("the phase takes " + std::to_string(this->tensors(phase).size()) +
+                                " tensors, not " + std::to_string(tensors.size()));
+  const std::lock_guard lock(s.mutex);
+  const CurrentDevice before;
+  const Binding& binding = s.binding_of(*phase_plan, tensors, scratch);
+  GpuRank& own = *binding.ranks[static_cast<std::size_t>(s.rank)];
+  own.use_device();
+  auto* const callers = static_cast<cudaStream_t>(stream);
+  cuda_require(cudaEventRecord(s.fork, callers), "cudaEventRecord", s.rank);
+  for (const GpuLane& lane : own.lanes())
+    cuda_require(cudaStreamWaitEvent(lane.stream, s.fork, 0), "cudaStreamWaitEvent", s.rank);
+  s.issue(binding);
+  for (const GpuLane& lane : own.lanes()) {
+    cuda_require(cudaEventRecord(s.join, lane.stream), "cudaEventRecord", s.rank);
+    cuda_require(cudaStreamWaitEvent(callers, s.join, 0), "cudaStreamWaitEvent", s.rank);
+  }
+}
+
+std::int64_t TensorRun::known() const {
+  return state_->known;
+}
+
+std::int64_t TensorRun::bound() const {
+  return state_->bound;
+}
+
+std::vector<std::pair<std::string, std::string>> TensorRun::variants(Phase phase) const {
+  std::vector<std::pair<std::string, std::string>> named;
+  const PhasePlan* phase_plan = state_->phase_plan(phase);
+  if (phase_plan == nullptr || phase_plan->bindings.empty()) return named;
+  const GpuRank& own = *phase_plan->bindings.front().ranks[static_cast<std::size_t>(state_->rank)];
+  for (std::uint32_t i = 0; i < own.plan().operations.size(); ++i)
+    named.emplace_back(operation_id(own.plan(), own.plan().operations[i]), own.variant(i));
+  return named;
+}
+
+}  // namespace cplab

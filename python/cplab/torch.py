@@ -1,0 +1,298 @@
+"""Plans on PyTorch's tensors, in a training step: ``cplab.torch.attention(q, k, v, plan=plan)`` under torchrun.
+
+    import cplab.torch
+    plan = cplab.torch.prepare(scenario)            # once, on every rank of the group
+    out = cplab.torch.attention(q, k, v, plan=plan)  # of this rank's tokens; out.backward(...) runs the plan's backward
+
+The plan runs on the caller's tensors (DLPack, nothing is copied) and on the current stream; its messages go through the
+NCCL that PyTorch has loaded. GPUs alone: elsewhere ``prepare`` raises cplab.EnvironmentError.
+"""
+import json
+
+import torch
+
+from . import _cplab, commands
+from .errors import EnvironmentError, ScenarioError
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp64": torch.float64}
+# What a plan calls a caller's tensor: buffer and plane, of -1 the whole buffer.
+_NAMES = {("kv", 0): "k", ("kv", 1): "v", ("dkv", 0): "dk", ("dkv", 1): "dv"}
+_ALIGNMENT = 16  # bytes, of addresses and of distances between rows and between heads
+
+
+def prepare(scenario, *, group=None, device=None, deterministic=False, **options):
+    """The plan of a scenario, or a cplab.Plan, ready to run on the ranks of ``group`` (default: all of them).
+
+    Collective: every rank of the group calls it with the same scenario. It makes NCCL's communicators and connections, and
+    the memory that the plan needs beside the caller's tensors. ``device``: this rank's GPU (default: the current one).
+    ``deterministic``: kernels that give the same bits in every run. Other keywords are options of ``cplab.show``, such
+    as ``set``. Raises cplab.ScenarioError for what is wrong with the scenario or does not fit the group.
+    """
+    if not _cplab.have_gpu_code():
+        raise EnvironmentError("cplab.torch: this build of cplab has no GPU code; a wheel that is built where nvcc is has it")
+    if not torch.cuda.is_available():
+        raise EnvironmentError("cplab.torch: PyTorch finds no GPU here; cplab.run and cplab.verify execute plans on the CPU")
+    return PreparedPlan(scenario, group, device, deterministic, options)
+
+
+def attention(q, k=None, v=None, *, plan, return_lse=False, **more):
+    """Attention of this rank's tokens, as the plan has it: differentiable in every tensor that the plan differentiates.
+
+    q [B, S, H, D], k [B, S, G, D] and v [B, S, G, E], where S counts this rank's tokens of each sample in the order of the
+    plan's placement (``plan.shard``), or without the first axis, as packed batches have them: [tokens, H, D]. Returns out,
+    like q with E columns, and with ``return_lse`` also the log of the row sums, [H, tokens], fp32. Other inputs of the plan
+    (sink, log_decay, beta, ...) are keywords.
+
+    What lies so that a kernel can read it is read in place: q and the output's gradient at any distance of rows and
+    heads (multiples of 16 bytes), k and v, which are sent, without gaps. What lies otherwise is copied first; ``plan.copies``
+    counts that. ValueError, with the tensor's name and the plan's, for another shape, dtype or device.
+    """
+    if not isinstance(plan, PreparedPlan):
+        raise TypeError(f"plan: {type(plan).__name__}; legal: what cplab.torch.prepare(scenario) returns")
+    given = {"q": q, "k": k, "v": v, **more}
+    wanted = [plan.name_of(each) for each in plan.tensors["forward"] if each["category"] == "input"]
+    for name, tensor in given.items():
+        if name not in wanted and tensor is not None:
+            raise ValueError(f"{name}: {plan} takes no such tensor; legal: {', '.join(wanted)}")
+    for name in wanted:
+        if given.get(name) is None:
+            raise ValueError(f"{name}: {plan} needs it")
+    out, lse = _Attention.apply(plan, wanted, *[given[name] for name in wanted])
+    return (out, lse) if return_lse else out
+
+
+class PreparedPlan:
+    """A plan with its communicators and memory on this rank; made by :func:`prepare`."""
+
+    def __init__(self, scenario, group, device, deterministic, options):
+        self.rank, self.world, self.group = 0, 1, group
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            self.rank, self.world = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
+        self.device = torch.device("cuda", torch.cuda.current_device()) if device is None else torch.device(device)
+        if self.device.type != "cuda":
+            raise ValueError(f"device: {self.device}; legal: a GPU")
+        text = _plan_text(scenario, options)
+        shown = json.loads(text)
+        self.scenario = shown["scenario"]
+        parallel, self.problem = self.scenario["parallel"], self.scenario["problem"]
+        self._label = f"the plan ({parallel['algorithm']}, {len(shown['ranks'])} ranks, {self.problem['dtype']})"
+        if len(shown["ranks"]) != self.world:
+            raise ScenarioError(f"parallel.ranks: {self} is for {len(shown['ranks'])} processes, one for each rank, and "
+                                f"the group has {self.world}")
+        own = shown["ranks"][self.rank]
+        self.replica, self.position = own["replica"], own["position"]
+        self._frame = _cplab.PlanFrame(text)
+        self.copies = 0
+        self._run = self._make(text, deterministic)
+        self.tensors = {phase: self._run.tensors(phase) for phase in ("forward", "backward")}
+        self._scratch = torch.empty(max(self._run.scratch_bytes, 1), dtype=torch.uint8, device=self.device)
+
+    def __str__(self):
+        return self._label
+
+    def _make(self, text, deterministic):
+        try:
+            # Before any rank goes into a collective that others may not reach.
+            if self.device.index is None:
+                self.device = torch.device("cuda", torch.cuda.current_device())
+            world_id = [_cplab.TensorRun.make_id() if self.rank == 0 and self.world > 1 else b""]
+            if self.world > 1:
+                first = torch.distributed.get_global_rank(self.group, 0) if self.group is not None else 0
+                torch.distributed.broadcast_object_list(world_id, src=first, group=self.group, device=self.device)
+            elif self.world == 1:
+                world_id = [_alone_id()]
+            return _cplab.TensorRun(text, self.rank, self.device.index, world_id[0], deterministic)
+        except ValueError as error:
+            raise ScenarioError(str(error)) from None
+        except RuntimeError as error:
+            raise EnvironmentError(str(error)) from None
+
+    @staticmethod
+    def name_of(tensor):
+        return _NAMES.get((tensor["buffer"], tensor["plane"]), tensor["buffer"])
+
+    @property
+    def differentiable(self):
+        return bool(self.tensors["backward"])
+
+    def variants(self, phase="forward"):
+        """Of the phase that ran last, (operation, kernel) in program order."""
+        return self._run.variants(phase)
+
+    @property
+    def bindings(self):
+        """How often the tensors lay where they had lain before, and how often the plan was bound to new places."""
+        return self._run.known, self._run.bound
+
+    # ---- tokens
+
+    def tokens(self, keys=False):
+        """Of this rank's rows, in order: the number of the token in all samples one after the other; -1: padding."""
+        length = self.problem["sequence"] if not keys else self.problem.get("kv_sequence") or self.problem["sequence"]
+        starts = [0]
+        for each in self.problem.get("lengths") or [length] * self.problem["batch"]:
+            starts.append(starts[-1] + each)
+        rows = torch.full((self._frame.rows(self.replica, keys),), -1, dtype=torch.long)
+        for sequence, row, _, valid, position, stride, step in self._frame.runs(self.replica, self.position, keys):
+            places = torch.arange(valid)
+            rows[row + places * step] = starts[sequence] + position + places * stride
+        return rows
+
+    def shard(self, tensor, keys=False):
+        """This rank's tokens of a tensor of all, [B, S, ...], or [T, ...] of packed batches; padding is 0."""
+        packed = bool(self.problem.get("lengths"))
+        tokens = self.tokens(keys).to(tensor.device)
+        flat = tensor if packed else tensor.flatten(0, 1)
+        own = flat[tokens.clamp(min=0)]
+        own[tokens < 0] = 0
+        return own if packed else own.unflatten(0, (tensor.shape[0], -1))
+
+    # ---- running
+
+    def run(self, phase, named):
+        """Queues the phase; ``named`` has the tensors by name, those that it writes among them."""
+        arrays = [named[self.name_of(each)] for each in self.tensors[phase]]
+        with torch.cuda.device(self.device):
+            stream = torch.cuda.current_stream(self.device).cuda_stream
+            self._run.queue(phase, arrays, self._scratch, stream)
+
+    def fitted(self, name, tensor, wanted):
+        """The tensor as [rows, heads, width], in place where that is possible. ValueError that names it."""
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"{name}: {type(tensor).__name__}; legal for {self}: a tensor of PyTorch")
+        dtype = _DTYPES[wanted["dtype"]]
+        if tensor.dtype != dtype:
+            raise ValueError(f"{name}: dtype {tensor.dtype}; {self} takes {dtype}")
+        if tensor.device != self.device:
+            raise ValueError(f"{name}: on {tensor.device}; {self} runs on {self.device}")
+        tensor = tensor.detach()
+        if name not in ("q", "k", "v", "dout"):
+            return self._flat(name, tensor, wanted)
+        shape = (wanted["rows"], wanted["heads"], wanted["width"])
+        tokens = tensor.shape[:-2]
+        if tensor.ndim not in (3, 4) or tensor.shape[-2:] != shape[1:] or tokens.numel() != shape[0]:
+            batch = 1 if self.problem.get("lengths") else self.problem["batch"]
+            legal = [shape[0] // batch, *shape[1:]]
+            raise ValueError(f"{name}: shape {list(tensor.shape)}; {self} takes {[batch, *legal]} or {list(shape)}")
+        return self._placed(tensor, shape, wanted)
+
+    def _placed(self, tensor, shape, wanted):
+        unit = _ALIGNMENT // tensor.element_size()
+        aligned = tensor.data_ptr() % _ALIGNMENT == 0
+        if aligned and tensor.is_contiguous():
+            return tensor.view(shape)
+        if aligned and wanted["any_strides"]:
+            try:
+                rows = tensor.view(shape)
+            except RuntimeError:
+                rows = None
+            if rows is not None and rows.stride(2) == 1 and all(
+                    rows.stride(axis) > 0 and rows.stride(axis) % unit == 0 for axis in (0, 1)):
+                return rows
+        self.copies += 1
+        return torch.empty(shape, dtype=tensor.dtype, device=tensor.device).copy_(tensor.reshape(shape))
+
+    def _flat(self, name, tensor, wanted):
+        elements = wanted["slots"] * wanted["rows"] * wanted["heads"] * wanted["width"]
+        if tensor.numel() != elements:
+            raise ValueError(f"{name}: {tensor.numel()} elements; {self} takes {elements}, {wanted['rows']} x "
+                             f"{wanted['heads']} x {wanted['width']}")
+        return tensor.contiguous().view(-1)
+
+    def new(self, wanted):
+        """Memory for what a phase writes."""
+        if wanted["category"] == "saved":
+            return torch.empty(wanted["bytes"], dtype=torch.uint8, device=self.device)
+        size = (wanted["heads"], wanted["rows"]) if wanted["heads_first"] else (wanted["rows"], wanted["heads"])
+        return torch.empty(wanted["slots"] * size[0] * size[1] * wanted["width"], dtype=_DTYPES[wanted["dtype"]],
+                           device=self.device)
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, plan, names, *inputs):
+        named = {}
+        for wanted in plan.tensors["forward"]:
+            name = plan.name_of(wanted)
+            if wanted["category"] == "input":
+                named[name] = plan.fitted(name, inputs[names.index(name)], wanted)
+            else:
+                named[name] = plan.new(wanted)
+        plan.run("forward", named)
+        ctx.plan, ctx.names = plan, names
+        ctx.shapes = [(each.shape, each.dtype) for each in inputs]
+        kept = [plan.name_of(each) for each in plan.tensors["backward"]]
+        ctx.kept = [name for name in dict.fromkeys(kept) if name in named]
+        q = inputs[names.index("q")]
+        out = named["out"].view(*q.shape[:-1], -1)
+        lse = _lse_of(plan, named)
+        if plan.differentiable and any(each.requires_grad for each in inputs):
+            named["out"] = out
+            if lse is not None:
+                named["lse"] = lse
+            ctx.save_for_backward(*[named[name] for name in ctx.kept])
+        if lse is not None:
+            ctx.mark_non_differentiable(lse)
+        return out, lse
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dout, _dlse):
+        plan = ctx.plan
+        if not plan.differentiable:
+            raise ScenarioError(f"problem.direction: {plan} has no backward; legal: \"forward+backward\"")
+        named = dict(zip(ctx.kept, ctx.saved_tensors))
+        for wanted in plan.tensors["backward"]:
+            name = plan.name_of(wanted)
+            if name == "dout":
+                named[name] = plan.fitted(name, dout, wanted)
+            elif name in named:
+                named[name] = named[name].view(-1) if wanted["category"] == "output" else named[name]
+            else:
+                named[name] = plan.new(wanted)
+        plan.run("backward", named)
+        gradients = _gradients_of(plan, named)
+        return None, None, *[_like(gradients.get("d" + name), shape, dtype)
+                             for name, (shape, dtype) in zip(ctx.names, ctx.shapes)]
+
+
+def _lse_of(plan, named):
+    for wanted in plan.tensors["forward"]:
+        if wanted["buffer"] == "lse":
+            return named["lse"].view(wanted["heads"], wanted["rows"])
+    return None
+
+
+def _gradients_of(plan, named):
+    """By name; the gradients of keys and values are the two planes of one buffer."""
+    gradients = dict(named)
+    for wanted in plan.tensors["backward"]:
+        if wanted["buffer"] != "dkv":
+            continue
+        keys = next(each for each in plan.tensors["backward"] if (each["buffer"], each["plane"]) == ("kv", 0))
+        count = keys["rows"] * keys["heads"] * keys["width"]
+        gradients["dk"], gradients["dv"] = named["dkv"][:count], named["dkv"][count:]
+    return gradients
+
+
+def _like(gradient, shape, dtype):
+    return None if gradient is None else gradient.view(shape).to(dtype)
+
+
+def _plan_text(scenario, options):
+    if hasattr(scenario, "plan_dict"):
+        return json.dumps(scenario.plan_dict())
+    changes = options.pop("set", None) or {}
+    if not isinstance(changes, dict):
+        changes = dict(each.split("=", 1) for each in ([changes] if isinstance(changes, str) else changes))
+    # Another layer's tensors come between the phases; and no other link reaches a framework's tensors.
+    defaults = {"schedule.transport": "nccl", "schedule.between": "layers"}
+    return commands.show(scenario, set={**defaults, **changes}, **options).json_text()
+
+
+def _alone_id():
+    """A process alone needs NCCL only where its plan sends to itself over it; where there is none, that is said then."""
+    try:
+        return _cplab.TensorRun.make_id()
+    except RuntimeError:
+        return b""

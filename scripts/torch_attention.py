@@ -1,0 +1,505 @@
+#!/usr/bin/env python3
+"""cplab.torch.attention in a process of PyTorch: its results against PyTorch's, and its time beside others'.
+
+    torchrun --nproc-per-node 2 scripts/torch_attention.py check
+    torchrun --nproc-per-node 2 scripts/torch_attention.py time --sequences 16384,65536 --out times.json
+    FA4_DIR=... torchrun --nproc-per-node 1 scripts/torch_attention.py time ...
+
+check: algorithms, dtypes and layouts, each held against attention in double on the same inputs: out, dq, dk, dv and lse
+may be off, in relative L2 norm, by ALLOWED times what PyTorch's own attention in the same dtype on one GPU is off. Then
+what a training step does to a function: q that is a slice of a packed projection, a gradient that is one number expanded,
+another stream, inputs that are written at the last moment, layers one behind the other, two backwards of one forward,
+checkpoints. Exit code 1 if one of them is wrong.
+
+time: bf16, causal, B=1, H=16, D=128, forward and forward with backward, in one process by turns: ours (ring, zigzag),
+with several ranks beside context_parallel of PyTorch (both ways to rotate, cuDNN), alone beside cuDNN and, with FA4_DIR,
+FlashAttention 4 (scripts/gpu/pack_fa4.sh). Medians over rounds of the time of the slowest rank, by events around
+several calls.
+"""
+import argparse
+import datetime
+import json
+import os
+import statistics
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as functional
+from torch.utils.checkpoint import checkpoint
+
+import cplab.torch
+
+ALLOWED = 1.5  # the partial results of P ranks are rounded and merged: more roundings than one kernel has, of one size
+H, D = 16, 128
+
+
+class Wrong(Exception):
+    """A result that is not what it should be."""
+
+
+class Group:
+    """This process among those that torchrun started."""
+
+    def __init__(self):
+        self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+        torch.cuda.set_device(self.device)
+        dist.init_process_group("nccl", device_id=self.device, timeout=datetime.timedelta(seconds=120))
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+
+    def largest(self, values):
+        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+        return tensor.tolist()
+
+    def say(self, text):
+        if self.rank == 0:
+            print(text, file=sys.stderr, flush=True)
+
+
+def random(shape, dtype, seed, device):
+    """The same on every rank."""
+    generator = torch.Generator(device=device).manual_seed(seed)
+    return torch.randn(shape, dtype=torch.float32, device=device, generator=generator).to(dtype)
+
+
+def dense(q, k, v, mask, dtype):
+    """out [B, S, H, E] and lse [B, H, S] by the formula, in `dtype`; differentiable."""
+    groups = q.shape[2] // k.shape[2]
+    q, k, v = (t.to(dtype).transpose(1, 2) for t in (q, k, v))
+    k, v = (t.repeat_interleave(groups, dim=1) for t in (k, v))
+    logits = q @ k.transpose(2, 3) * q.shape[-1] ** -0.5
+    logits = logits.masked_fill(~mask, float("-inf"))
+    return (logits.softmax(-1) @ v).transpose(1, 2), logits.logsumexp(-1)
+
+
+def mask_of(problem, sequence, device):
+    i, j = torch.arange(sequence, device=device)[:, None], torch.arange(sequence, device=device)
+    if problem.get("mask") == "causal":
+        seen = j <= i
+    else:
+        seen = torch.ones(sequence, sequence, dtype=torch.bool, device=device)
+    if "window" in problem:
+        seen &= i - j <= problem["window"]
+    return seen
+
+
+def scenario_of(case, ranks):
+    problem = {"batch": 1, "sequence": 1024, "heads": 8, "kv_heads": 8, "head_size": 128, "dtype": "bf16",
+               "mask": "causal", "direction": "forward+backward", **case.get("problem", {})}
+    parallel = {"ranks": ranks, "algorithm": "ring", "placement": "zigzag", **case.get("parallel", {})}
+    return {"problem": problem, "parallel": parallel, "schedule": case.get("schedule", {})}
+
+
+def off(found, wanted):
+    error = (found.double() - wanted.double()).norm() / wanted.double().norm()
+    return error.item() if error == error else 1e30
+
+
+class Case:
+    """One scenario, its inputs on all ranks and what double says of them."""
+
+    def __init__(self, group, case):
+        self.group = group
+        self.scenario = scenario_of(case, group.ranks)
+        problem = self.scenario["problem"]
+        b, s, h, g, d = (problem[key] for key in ("batch", "sequence", "heads", "kv_heads", "head_size"))
+        self.dtype = getattr(torch, {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}[problem["dtype"]])
+        shapes = ((b, s, h, d), (b, s, g, d), (b, s, g, d), (b, s, h, d))
+        self.q, self.k, self.v, self.dout = (random(shape, self.dtype, seed, group.device)
+                                             for seed, shape in enumerate(shapes))
+        self.plan = cplab.torch.prepare(self.scenario)
+        self.wanted = self.reference(torch.float64, self.dout)
+
+    def reference(self, dtype, dout):
+        mask = mask_of(self.scenario["problem"], self.q.shape[1], self.group.device)
+        leaves = [t.detach().to(dtype).requires_grad_() for t in (self.q, self.k, self.v)]
+        out, lse = dense(*leaves, mask, dtype)
+        gradients = torch.autograd.grad(out, leaves, dout.to(dtype))
+        return dict(zip(("out", "lse", "dq", "dk", "dv"), (out.detach(), lse.detach(), *gradients)))
+
+    def of_torch(self, dout):
+        """PyTorch's own attention on one GPU, in the dtype: how far a right result may be off."""
+        mask = mask_of(self.scenario["problem"], self.q.shape[1], self.group.device)
+        leaves = [t.detach().requires_grad_() for t in (self.q, self.k, self.v)]
+        q, k, v = (t.transpose(1, 2) for t in leaves)
+        plain = self.scenario["problem"].get("mask") == "causal" and "window" not in self.scenario["problem"]
+        more = {"is_causal": True} if plain else {"attn_mask": mask}
+        groups = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
+        out = functional.scaled_dot_product_attention(q, k, v, **more, **groups).transpose(1, 2)
+        gradients = torch.autograd.grad(out, leaves, dout)
+        return dict(zip(("out", "dq", "dk", "dv"), (out.detach(), *gradients)))
+
+    def shards(self):
+        return [self.plan.shard(t).requires_grad_(n < 3) for n, t in enumerate((self.q, self.k, self.v, self.dout))]
+
+    def compare(self, found, what, dout=None):
+        """Raises Wrong on all ranks if a result is off on one."""
+        wanted = self.wanted if dout is None else self.reference(torch.float64, dout)
+        peer = self.of_torch(self.dout if dout is None else dout)
+        errors, allowed = [], []
+        for name, tensor in found.items():
+            if tensor is None:
+                continue
+            if name == "lse":
+                rows = wanted["lse"].transpose(1, 2)  # [B, S, H]
+                own = self.plan.shard(rows).flatten(0, 1).T
+                errors.append(off(tensor, own))
+                allowed.append(2.0 ** -18)  # fp32, of logits that are summed in fp32
+                continue
+            errors.append(off(tensor, self.plan.shard(wanted[name])))
+            allowed.append(ALLOWED * self.group.largest([off(peer[name], wanted[name])])[0])
+        errors = self.group.largest(errors)
+        text = ", ".join(f"{name} {error:.1e} of {most:.1e}" for (name, error, most) in
+                         zip([n for n in found if found[n] is not None], errors, allowed))
+        self.group.say(f"{what}: {text}")
+        if any(error > most for error, most in zip(errors, allowed)):
+            raise Wrong(f"{what}: {text}")
+
+    def run(self, q, k, v, dout):
+        out, lse = cplab.torch.attention(q, k, v, plan=self.plan, return_lse=True)
+        out.backward(dout)
+        return out.detach(), lse
+
+
+def results(out, lse, q, k, v):
+    return {"out": out, "lse": lse, "dq": q.grad, "dk": k.grad, "dv": v.grad}
+
+
+def plain(case, what):
+    q, k, v, dout = case.shards()
+    case.compare(results(*case.run(q, k, v, dout), q, k, v), what)
+
+
+def packed_projection(case, what):
+    """q, k and v as slices of one tensor: q in place, keys and values copied, because they are sent."""
+    q, k, v, dout = case.shards()
+    together = torch.cat([t.detach() for t in (q, k, v)], dim=2).requires_grad_()
+    heads, kv_heads = q.shape[2], k.shape[2]
+    parts = together.split([heads, kv_heads, kv_heads], dim=2)
+    before = case.plan.copies
+    out, lse = case.run(*parts, dout)
+    gradients = together.grad.split([heads, kv_heads, kv_heads], dim=2)
+    case.compare(dict(zip(("out", "lse", "dq", "dk", "dv"), (out, lse, *gradients))), what)
+    sent = 0 if case.plan.world == 1 else 2
+    if not sent <= case.plan.copies - before <= 2:
+        raise Wrong(f"{what}: {case.plan.copies - before} copies; q was to be read in place")
+
+
+def heads_first(case, what):
+    """[B, H, S, D], as SDPA has them, and a gradient in that order."""
+    q, k, v, dout = case.shards()
+    turned = [t.detach().transpose(1, 2).contiguous().requires_grad_() for t in (q, k, v)]
+    out, lse = case.run(*[t.transpose(1, 2) for t in turned], dout.transpose(1, 2).contiguous().transpose(1, 2))
+    case.compare({"out": out, "lse": lse, **{name: t.grad.transpose(1, 2) for name, t in
+                                             zip(("dq", "dk", "dv"), turned)}}, what)
+
+
+def expanded_gradient(case, what):
+    q, k, v, _ = case.shards()
+    out = cplab.torch.attention(q, k, v, plan=case.plan)
+    out.sum().backward()
+    case.compare(results(out.detach(), None, q, k, v), what, torch.ones_like(case.dout))
+
+
+def late_inputs_on_a_stream(case, what):
+    """On a stream that is busy, inputs that are written just before, results that are read at once."""
+    shards = case.shards()
+    q, k, v, dout = (torch.zeros_like(t).requires_grad_(n < 3) for n, t in enumerate(shards))
+    side = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(20_000_000)
+        with torch.no_grad():
+            for into, values in zip((q, k, v, dout), shards):
+                into.copy_(values)
+        out, lse = cplab.torch.attention(q, k, v, plan=case.plan, return_lse=True)
+        copy = out.detach().clone()
+        torch.cuda._sleep(5_000_000)
+        out.backward(dout)
+        found = {"out": copy, "lse": lse, "dq": q.grad.clone(), "dk": k.grad.clone(), "dv": v.grad.clone()}
+        with torch.no_grad():  # behind the plan's reads, on the caller's stream
+            for t in (q, k, v, dout):
+                t.zero_()
+    side.synchronize()
+    case.compare(found, what)
+
+
+def layers(case, what, count=6, steps=3):
+    """out of one is q of the next; every step finds its tensors where the last one's were, or binds anew."""
+    if case.k.shape[2] != case.q.shape[2]:
+        return
+    _, k, v, dout = case.shards()
+    first = case.plan.shard(case.q).requires_grad_()
+    full = [t.detach().double().requires_grad_() for t in (case.q, case.k, case.v)]
+    mask = mask_of(case.scenario["problem"], case.q.shape[1], case.group.device)
+    x = full[0]
+    for _ in range(count):
+        x, _ = dense(x, full[1], full[2], mask, torch.float64)
+        x = x * 4
+    wanted = torch.autograd.grad(x, full, case.dout.double())
+    for _ in range(steps):
+        for leaf in (first, k, v):
+            leaf.grad = None
+        x = first
+        for _ in range(count):
+            x = cplab.torch.attention(x, k, v, plan=case.plan) * 4
+        x.backward(dout)
+    errors = case.group.largest([off(leaf.grad, case.plan.shard(w)) for leaf, w in zip((first, k, v), wanted)])
+    known, bound = case.plan.bindings
+    case.group.say(f"{what}: gradients off by {max(errors):.1e}; {bound} bindings, {known} known")
+    # Each layer rounds its q, so errors grow with the layers; a wrong layer would be off by all of it.
+    if max(errors) > count * 2.0 ** -6:
+        raise Wrong(f"{what}: {errors}")
+
+
+def twice_and_checkpoints(case, what):
+    q, k, v, dout = case.shards()
+    out = cplab.torch.attention(q, k, v, plan=case.plan)
+    first = torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
+    second = torch.autograd.grad(out, (q, k, v), dout)
+    saved = checkpoint(lambda *of: cplab.torch.attention(*of, plan=case.plan), q, k, v, use_reentrant=False)
+    third = torch.autograd.grad(saved, (q, k, v), dout)
+    for gradients, name in ((first, "first"), (second, "second"), (third, "checkpoint")):
+        case.compare({"out": out.detach(), **dict(zip(("dq", "dk", "dv"), gradients))}, f"{what}, {name}")
+
+
+def refusals(case, what):
+    """ValueErrors that name the tensor and the plan, on all ranks alike."""
+    q, k, v, _ = case.shards()
+    wrong = {"dtype": (q.float(), k, v), "shape": (q[:, :-1], k, v), "device": (q.cpu(), k, v), "heads": (q, k[:, :, 1:], v)}
+    for name, tensors in wrong.items():
+        try:
+            cplab.torch.attention(*tensors, plan=case.plan)
+        except ValueError as error:
+            case.group.say(f"{what}, {name}: {error}")
+            if "ring" not in str(error):
+                raise Wrong(f"{what}, {name}: the plan is not named: {error}") from error
+        else:
+            raise Wrong(f"{what}, {name}: nothing was said")
+
+
+CASES = {
+    "ring zigzag bf16": {},
+    "ring zigzag fp16, 4 key heads, batch 2": {"problem": {"dtype": "fp16", "kv_heads": 4, "batch": 2}},
+    "ring contiguous full, heads of 64": {"problem": {"mask": "full", "head_size": 64},
+                                          "parallel": {"placement": "contiguous"}},
+    "ring window": {"problem": {"window": 100}},
+    "all_gather": {"parallel": {"algorithm": "all_gather"}, "problem": {"kv_heads": 2}},
+    "all_to_all": {"parallel": {"algorithm": "all_to_all", "placement": "contiguous"}, "problem": {"kv_heads": 4}},
+    "pass_q": {"parallel": {"algorithm": "pass_q"}},
+    "bidirectional": {"parallel": {"algorithm": "bidirectional_ring"}},
+    "ring fp32": {"problem": {"dtype": "fp32", "head_size": 32, "sequence": 256}},
+}
+STEPS = (packed_projection, heads_first, expanded_gradient, late_inputs_on_a_stream, layers, twice_and_checkpoints, refusals)
+
+
+def written_plan(group):
+    """A plan written in Python: two ranks send each other all keys."""
+    from cplab import receive, send
+
+    case = Case(group, {"problem": {"mask": "full"}, "parallel": {"placement": "contiguous"}})
+    scenario = {**case.scenario, "problem": {**case.scenario["problem"], "direction": "forward"}}
+    written = cplab.Plan(scenario, set={"schedule.transport": "nccl"})
+    for b in written.ranks:
+        other, guest = 1 - b.position, b.buffer("guest", like=b.kv)
+        b.exchange([send(b.kv, to=other), receive(guest, from_=other)])
+        part, lse = b.buffer("part", like=b.out), b.buffer("part_lse", like=b.lse, role="wide")
+        b.attend(b.tile(b.position, take="all"), b.q, b.kv.k, b.kv.v, b.out, b.lse)
+        b.attend(b.tile(other), b.q, guest.k, guest.v, part, lse)
+        b.merge(part, lse, b.out, b.lse)
+    case.plan = cplab.torch.prepare(written)
+    q, k, v, _ = case.shards()
+    with torch.no_grad():
+        out, lse = cplab.torch.attention(q, k, v, plan=case.plan, return_lse=True)
+    case.compare({"out": out, "lse": lse}, "a plan written in Python")
+
+
+def check(group, only):
+    failed = []
+
+    def attempt(function, *arguments):
+        try:
+            function(*arguments)
+        except (Wrong, cplab.ScenarioError, cplab.EnvironmentError) as error:
+            failed.append(str(error))
+            group.say(f"FAILED: {error}")
+
+    for name, changes in CASES.items():
+        if only and only not in name:
+            continue
+        try:
+            case = Case(group, changes)
+        except (cplab.ScenarioError, cplab.EnvironmentError) as error:
+            failed.append(f"{name}: {error}")
+            group.say(f"FAILED: {name}: {error}")
+            continue
+        attempt(plain, case, name)
+        group.say(f"  kernels: {sorted({kernel for phase in ('forward', 'backward') for _, kernel in case.plan.variants(phase) if kernel})}")
+        if name == "ring zigzag bf16" or "batch 2" in name:
+            for step in STEPS:
+                if step is refusals and name != "ring zigzag bf16":
+                    continue
+                attempt(step, case, f"{name}, {step.__name__}")
+    if group.ranks == 2 and not only:
+        attempt(written_plan, group)
+    group.say(f"{len(failed)} wrong")
+    return 1 if failed else 0
+
+
+# ---- times
+
+
+def rounds_of(group, calls, rounds, per_call_s=0.02):
+    """Medians of the slowest rank's seconds of each of `calls`, in turns."""
+    counts, samples = {}, {name: [] for name in calls}
+    for name, call in calls.items():
+        for _ in range(3):
+            call()
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(3):
+            call()
+        torch.cuda.synchronize()
+        counts[name] = max(2, int(per_call_s / max(group.largest([(time.perf_counter() - began) / 3])[0], 1e-6)))
+    for n in range(rounds):
+        names = list(calls) if n % 2 == 0 else list(calls)[::-1]
+        for name in names:
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            dist.barrier()
+            torch.cuda.synchronize()
+            begin.record()
+            for _ in range(counts[name]):
+                calls[name]()
+            end.record()
+            torch.cuda.synchronize()
+            samples[name].append(group.largest([begin.elapsed_time(end) * 1e-3 / counts[name]])[0])
+    return {name: {"time_s": statistics.median(each), "least_s": min(each), "most_s": max(each), "calls": counts[name]}
+            for name, each in samples.items()}
+
+
+def leaves_of(group, rows, layout):
+    """q, k, v that want gradients and the output's gradient."""
+    shape = (1, rows, H, D) if layout == "rows" else (1, H, rows, D)
+    made = [random(shape, torch.bfloat16, 17 * group.rank + n, group.device) for n in range(4)]
+    return [t.requires_grad_() for t in made[:3]], made[3]
+
+
+def step_of(attend, leaves, dout, backward):
+    def step():
+        if not backward:
+            with torch.no_grad():
+                return attend(*leaves)
+        for leaf in leaves:
+            leaf.grad = None
+        out = attend(*leaves)
+        return out.backward(dout)
+
+    return step
+
+
+def ours(group, sequence, backward, **parallel):
+    case = {"problem": {"sequence": sequence, "heads": H, "kv_heads": H}, "parallel": parallel}
+    plan = cplab.torch.prepare(scenario_of(case, group.ranks))
+    leaves, dout = leaves_of(group, sequence // group.ranks, "rows")
+    return step_of(lambda *of: cplab.torch.attention(*of, plan=plan), leaves, dout, backward)
+
+
+def of_context_parallel(group, sequence, backward, rotate):
+    from peer_context_parallel import load_torch
+    _, parts = load_torch()
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    mesh = parts["init_device_mesh"]("cuda", (group.ranks,), mesh_dim_names=("cp",))
+    leaves, dout = leaves_of(group, sequence // group.ranks, "heads")
+    balanced = torch.zeros((1, 1, 2 * group.ranks, 1), device=group.device)  # something for the context to shard
+    step = step_of(lambda *of: functional.scaled_dot_product_attention(*of, is_causal=True), leaves, dout, backward)
+
+    def in_context():
+        parts["set_rotate_method"](rotate)
+        with parts["context_parallel"](mesh, buffers=[balanced.clone()], buffer_seq_dims=[2]):
+            with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
+                step()
+
+    return in_context
+
+
+def of_cudnn(group, sequence, backward):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    leaves, dout = leaves_of(group, sequence, "rows")
+
+    def attend(q, k, v):
+        with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
+            out = functional.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)), is_causal=True)
+        return out.transpose(1, 2)
+
+    return step_of(attend, leaves, dout, backward)
+
+
+def of_fa4(group, sequence, backward):
+    from attention_peers import fa4_functions, first_of
+    attend, _ = fa4_functions()
+    leaves, dout = leaves_of(group, sequence, "rows")
+    return step_of(lambda *of: first_of(attend(*of, causal=True)), leaves, dout, backward)
+
+
+def candidates(group, sequence, backward):
+    made = {"cplab ring": ours(group, sequence, backward)}
+    if group.ranks == 1:
+        made["cuDNN"] = of_cudnn(group, sequence, backward)
+        if "FA4_DIR" in os.environ:
+            made["FlashAttention 4"] = of_fa4(group, sequence, backward)
+        return made
+    made["cplab all_gather"] = ours(group, sequence, backward, algorithm="all_gather")
+    made["cplab all_to_all"] = ours(group, sequence, backward, algorithm="all_to_all", placement="contiguous")
+    for rotate in ("allgather", "alltoall"):
+        made[f"context_parallel {rotate}"] = of_context_parallel(group, sequence, backward, rotate)
+    return made
+
+
+def times(group, arguments):
+    properties = torch.cuda.get_device_properties(group.device)
+    result = {"schema": "cplab.peer.1", "peer": "attention in a process of PyTorch", "pytorch": torch.__version__,
+              "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(),
+              "nccl": ".".join(map(str, torch.cuda.nccl.version())), "gpu": properties.name, "ranks": group.ranks,
+              "uuid": str(properties.uuid), "date": datetime.date.today().isoformat(), "rounds": arguments.rounds,
+              "problem": {"batch": 1, "heads": H, "head_size": D, "dtype": "bf16", "mask": "causal"}, "rows": []}
+    for sequence in arguments.sequences:
+        for backward in (False, True):
+            found = rounds_of(group, candidates(group, sequence, backward), arguments.rounds)
+            direction = "forward+backward" if backward else "forward"
+            for name, row in found.items():
+                result["rows"].append({"sequence": sequence, "direction": direction, "candidate": name, **row})
+                group.say(f"{sequence} {direction} {name}: {row['time_s'] * 1e3:.3f} ms "
+                          f"({row['least_s'] * 1e3:.3f} to {row['most_s'] * 1e3:.3f})")
+            if group.rank == 0 and arguments.out != "-":
+                with open(arguments.out, "w", encoding="utf-8") as file:
+                    json.dump(result, file, indent=1)
+                    file.write("\n")
+            torch.cuda.empty_cache()
+    if group.rank == 0 and arguments.out == "-":
+        print(json.dumps(result, indent=1))
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("check", "time"))
+    parser.add_argument("--only", default="", help="check: cases whose name has this")
+    parser.add_argument("--sequences", default="16384,32768,65536",
+                        type=lambda text: [int(word) for word in text.split(",")])
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--out", default="-", help="JSON; - is stdout")
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("torch_attention: no GPU here", file=sys.stderr)
+        return 3
+    group = Group()
+    code = check(group, arguments.only) if arguments.what == "check" else times(group, arguments)
+    dist.barrier()
+    dist.destroy_process_group()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
