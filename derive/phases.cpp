@@ -47,8 +47,10 @@ class OnePhase {
 
 Plan phase_alone(const Plan& plan, Phase phase) {
   for (const RankPlan& rank : plan.ranks) {
-    const auto other = [&](const Operation& op) { return op.phase != phase; };
-    if (rank.between_layers || std::none_of(rank.operations.begin(), rank.operations.end(), other)) continue;
+    const auto in_forward = [](const Operation& op) { return op.phase == Phase::forward; };
+    const auto forward = std::count_if(rank.operations.begin(), rank.operations.end(), in_forward);
+    const bool both = forward > 0 && forward < std::ssize(rank.operations);
+    if (rank.between_layers || !both) continue;
     throw std::invalid_argument(
         "the plan holds buffers from forward to backward that nobody saves; "
         "schedule.between=\"layers\" saves them");

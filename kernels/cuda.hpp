@@ -105,9 +105,10 @@ class CudaCalls {
   // Bytes of the tables of all calls so far, equal ones stored once, and of their scratch memory, which the
   // kernels alone write and read.
   std::size_t table_bytes() const;
-  // Writes the tables into `device_memory` (table_bytes(), aligned to 256, on the current device), and waits.
-  // To be called once, after the last add() and before the first launch.
-  void upload(void* device_memory);
+  // Writes the tables into `device_memory` (table_bytes(), aligned to 256, on the current device), behind
+  // what is queued on `stream`, and waits. Null: a stream of this thread's, which waits for the default
+  // stream's work. To be called once, after the last add() and before the first launch.
+  void upload(void* device_memory, CudaStream stream = nullptr);
 
   // Queues the call on a stream of the current device. Throws std::runtime_error with CUDA's message if the
   // launch fails.

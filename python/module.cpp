@@ -122,6 +122,7 @@ void join_left() {
 }  // namespace cplab
 
 NB_MODULE(_cplab, module) {
+  nb::set_leak_warnings(false);  // a plan that is alive when the process ends is nobody's mistake
   module.def("run_command", &cplab::run_command, nb::arg("words"), nb::arg("texts"), nb::arg("signals"));
   module.def("join_left", &cplab::join_left);
   cplab::add_plan_frame(module);

@@ -153,7 +153,9 @@ void GpuRank::prepare() {
     if (waited[i]) operations_[i].done = new_event(EventUse::order);
   }
   tables_bytes_ = static_cast<std::int64_t>(calls_.table_bytes());
-  calls_.upload(tables_bytes_ > 0 ? allocate(tables_bytes_, "the kernels' tables") : nullptr);
+  void* tables = options_.tables;
+  if (tables_bytes_ > options_.tables_bytes) tables = allocate(tables_bytes_, "the kernels' tables");
+  calls_.upload(tables, options_.streams->uploads(plan_.rank));
   if (options_.jitter) random_.seed(*options_.jitter * 1000003 + static_cast<std::uint64_t>(plan_.rank));
 }
 

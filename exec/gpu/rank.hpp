@@ -44,6 +44,10 @@ struct GpuRankOptions {
   std::optional<std::uint64_t> jitter;  // random spins before the operations of every lane
   // By buffer, memory of the caller's that outlives the rank; empty: the rank allocates its own.
   std::vector<BufferMemory> memory;
+  // Likewise of the kernels' tables, if they are no longer: what used it is before what is queued on
+  // uploads().
+  void* tables = nullptr;
+  std::int64_t tables_bytes = 0;
   std::shared_ptr<GpuStreams> streams;  // null: streams of its own
 };
 

@@ -19,8 +19,13 @@ class GpuStreams {
 
   // That of the lane: the same at every call. Throws GpuError, which names the rank.
   kernels::CudaStream of(const Lane& lane, int rank);
+  // One beside the lanes, which waits for nothing but what is queued on it: for the tables of kernels.
+  kernels::CudaStream uploads(int rank);
 
  private:
+  static kernels::CudaStream make(bool first, int rank);
+
+  kernels::CudaStream uploads_ = nullptr;
   std::vector<std::pair<Lane, kernels::CudaStream>> streams_;
 };
 

@@ -41,6 +41,7 @@ class CurrentDevice {
 struct Binding {
   std::vector<TensorPlace> places;
   std::byte* scratch = nullptr;
+  void* tables = nullptr;                       // of PhasePlan::tables_bytes
   std::vector<std::unique_ptr<GpuRank>> ranks;  // by rank of the plan: this one's, else null
   std::unique_ptr<GpuMessages> messages;
   std::unique_ptr<NcclLink> link;
@@ -56,6 +57,30 @@ struct PhasePlan {
   PlannedMessages planned;
   PhaseMemory memory;
   std::list<Binding> bindings;  // the one that was used last comes first
+  // Of the kernels, of one binding; all of them have as much, because their plan is one.
+  std::int64_t tables_bytes = 0;
+};
+
+// Memory on a GPU, all of which goes at once.
+class Memory {
+ public:
+  Memory() = default;
+  ~Memory() {
+    for (void* each : all_) (void)cudaFree(each);
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  void* take(std::int64_t bytes, int rank) {
+    void* memory = nullptr;
+    cuda_require(cudaMalloc(&memory, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))),
+                 "cudaMalloc", rank);
+    all_.push_back(memory);
+    return memory;
+  }
+
+ private:
+  std::vector<void*> all_;
 };
 
 // Planes of inputs are tensors of their own (Buffer::apart), on all ranks, so that both ends of a message see
@@ -97,8 +122,9 @@ struct TensorRun::State {
     of.streams = streams;
     return of;
   }
-  Binding bind(PhasePlan& phase_plan, GpuRankOptions options) const;
+  Binding bind(const PhasePlan& phase_plan, GpuRankOptions options) const;
   Binding& binding_of(PhasePlan& phase_plan, std::span<const TensorPlace> places, std::byte* scratch);
+  void* free_tables(PhasePlan& phase_plan);
   void connect(PhasePlan& phase_plan) const;
   void issue(const Binding& binding);
 
@@ -107,6 +133,7 @@ struct TensorRun::State {
   bool deterministic = false;
   std::unique_ptr<NcclWorld> world;
   std::shared_ptr<GpuStreams> streams = std::make_shared<GpuStreams>();
+  Memory memory;
   std::array<std::unique_ptr<PhasePlan>, 2> phases;  // forward, backward; null: the plan has none
   cudaEvent_t fork = nullptr, join = nullptr;
   std::uint32_t repetitions = 0;
@@ -119,7 +146,7 @@ std::vector<char> TensorRun::make_id() {
 }
 
 // The operations of this rank with addresses; not yet connected to anyone.
-Binding TensorRun::State::bind(PhasePlan& phase_plan, GpuRankOptions options) const {
+Binding TensorRun::State::bind(const PhasePlan& phase_plan, GpuRankOptions options) const {
   const auto r = static_cast<std::size_t>(rank);
   Binding binding;
   binding.ranks.resize(phase_plan.plan.ranks.size());
@@ -132,11 +159,12 @@ Binding TensorRun::State::bind(PhasePlan& phase_plan, GpuRankOptions options) co
   return binding;
 }
 
-// In an arena of its own, which goes afterwards: what is sent for the connections may hold anything.
+// In an arena of its own, which goes afterwards: what is sent for the connections may hold anything. Also
+// learns how long the kernels' tables are.
 void TensorRun::State::connect(PhasePlan& phase_plan) const {
-  if (world == nullptr) return;
   const Binding binding = bind(phase_plan, rank_options());
-  binding.link->connect(*binding.messages);
+  phase_plan.tables_bytes = binding.ranks[static_cast<std::size_t>(rank)]->tables_bytes();
+  if (binding.link != nullptr) binding.link->connect(*binding.messages);
   binding.ranks[static_cast<std::size_t>(rank)]->synchronize();
 }
 
@@ -153,13 +181,30 @@ Binding& TensorRun::State::binding_of(PhasePlan& phase_plan, std::span<const Ten
   }
   GpuRankOptions options = rank_options();
   options.memory = phase_plan.memory.places(places, scratch);
+  options.tables = free_tables(phase_plan);
+  options.tables_bytes = phase_plan.tables_bytes;
+  void* const tables = options.tables;
   Binding binding = bind(phase_plan, std::move(options));
   binding.places.assign(places.begin(), places.end());
   binding.scratch = scratch;
+  binding.tables = tables;
   ++bound;
-  if (phase_plan.bindings.size() == most_bindings) phase_plan.bindings.pop_back();
   phase_plan.bindings.push_front(std::move(binding));
   return phase_plan.bindings.front();
+}
+
+// For the tables of one more binding: new, or of the binding that was not used for longest, which goes.
+// Nothing waits for that one's kernels but the new tables, on the GPU.
+void* TensorRun::State::free_tables(PhasePlan& phase_plan) {
+  if (phase_plan.bindings.size() < most_bindings) return memory.take(phase_plan.tables_bytes, rank);
+  const Binding& oldest = phase_plan.bindings.back();
+  GpuRank& own = *oldest.ranks[static_cast<std::size_t>(rank)];
+  for (const GpuLane& lane : own.lanes())
+    cuda_require(cudaStreamWaitEvent(streams->uploads(rank), own.operation(lane.operations.back()).done, 0),
+                 "cudaStreamWaitEvent", rank);
+  void* const tables = oldest.tables;
+  phase_plan.bindings.pop_back();
+  return tables;
 }
 
 void TensorRun::State::issue(const Binding& binding) {

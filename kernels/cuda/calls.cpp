@@ -276,18 +276,18 @@ std::size_t CudaCalls::table_bytes() const {
   return state_->device_bytes();
 }
 
-void CudaCalls::upload(void* device_memory) {
+void CudaCalls::upload(void* device_memory, CudaStream stream) {
   if (state_->uploaded) throw std::logic_error("CudaCalls: upload() twice");
   const std::span<const std::byte> bytes = state_->bytes();
   if (state_->device_bytes() > 0) {
     if (device_memory == nullptr || reinterpret_cast<std::uintptr_t>(device_memory) % Tables::alignment != 0)
       throw std::invalid_argument("CudaCalls: the tables need device memory aligned to 256 bytes");
-    // Not cudaMemcpy, which may return before pageable memory has arrived. Waits for this thread's stream
+    // Not cudaMemcpy, which may return before pageable memory has arrived. Waits for one stream
     // alone.
-    require_cuda(cudaMemcpyAsync(device_memory, bytes.data(), bytes.size(), cudaMemcpyHostToDevice,
-                                 cudaStreamPerThread),
+    if (stream == nullptr) stream = cudaStreamPerThread;
+    require_cuda(cudaMemcpyAsync(device_memory, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream),
                  "cudaMemcpyAsync of kernel tables");
-    require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize after kernel tables");
+    require_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize after kernel tables");
   }
   state_->relocate(static_cast<std::byte*>(device_memory));
   state_->uploaded = true;

@@ -269,7 +269,7 @@ def _gradients_of(plan, named):
     for wanted in plan.tensors["backward"]:
         if wanted["buffer"] != "dkv":
             continue
-        keys = next(each for each in plan.tensors["backward"] if (each["buffer"], each["plane"]) == ("kv", 0))
+        keys = next(each for each in plan.tensors["forward"] if (each["buffer"], each["plane"]) == ("kv", 0))
         count = keys["rows"] * keys["heads"] * keys["width"]
         gradients["dk"], gradients["dv"] = named["dkv"][:count], named["dkv"][count:]
     return gradients
