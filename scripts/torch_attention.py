@@ -30,6 +30,7 @@ import torch.nn.functional as functional
 from torch.utils.checkpoint import checkpoint
 
 import cplab.torch
+from peer_attention import environment
 
 ALLOWED = 1.5  # the partial results of P ranks are rounded and merged: more roundings than one kernel has, of one size
 H, D = 16, 128
@@ -502,11 +503,11 @@ def host_costs(group, calls=200):
 
 
 def times(group, arguments):
-    properties = torch.cuda.get_device_properties(group.device)
     result = {"schema": "cplab.peer.1", "peer": "attention in a process of PyTorch", "pytorch": torch.__version__,
-              "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(),
-              "nccl": ".".join(map(str, torch.cuda.nccl.version())), "gpu": properties.name, "ranks": group.ranks,
-              "uuid": str(properties.uuid), "date": datetime.date.today().isoformat(), "rounds": arguments.rounds,
+              "cudnn": torch.backends.cudnn.version(), "nccl": ".".join(map(str, torch.cuda.nccl.version())),
+              "gpu": torch.cuda.get_device_name(), "ranks": group.ranks, "environment": environment(None),
+              "cplab": cplab.show("ring").versions.to_dict(), "date": datetime.date.today().isoformat(),
+              "rounds": arguments.rounds,
               "problem": {"batch": 1, "heads": H, "head_size": D, "dtype": "bf16", "mask": "causal"}, "rows": []}
     result["host"] = host_costs(group)
     for sequence in arguments.sequences:

@@ -46,6 +46,10 @@ TEST_CASE("pieces of keys and values: a slot is one, rows of it one for each pla
   CHECK(kv.of(At{kv.index, 0, 2, 2}) == Pieces{{48, 48}, {144 + 32, 32}});
   // The last rows of K touch the first of V.
   CHECK(kv.of(kv.rank.view(At{kv.index}, {{4, 2, 1}})).size() == 2);
+  // Planes that lie apart: two pieces of a slot, that of V counted as if it lay behind K.
+  OneBuffer apart(Layout::rows_first, 1, 6, 4, 5, 3);
+  apart.plan.ranks[0].buffers[apart.index].apart = true;
+  CHECK(apart.of(At{apart.index}) == Pieces{{0, 144}, {144, 96}});
   // One head: 6 rows of 6 bytes, 24 apart, then 6 of 4 bytes, 16 apart.
   At head{kv.index};
   head.head_begin = 1, head.head_end = 2;

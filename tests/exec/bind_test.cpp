@@ -118,6 +118,46 @@ TEST_CASE("pieces name the elements of their box") {
   }
 }
 
+// A framework's tensors: the second plane somewhere else, rows and heads of another buffer at distances of
+// its own.
+TEST_CASE("pieces of planes that lie apart, and of rows at other strides") {
+  Plan plan = hand::ranks_in_one_group(1);
+  hand::Rank rank(plan, 0);
+  Buffer b{"kv", Role::nominal, Category::input, Layout::rows_first, 1, 8, 4, 5, 2};
+  const std::uint32_t kv = rank.buffer(b);
+  b.name = "q", b.planes = 0;
+  const std::uint32_t q = rank.buffer(b);
+  Numbered keys(plan.ranks[0]), values(plan.ranks[0]), queries(plan.ranks[0]);
+  // q: each row 30 elements behind the one before, its heads 7 apart.
+  std::vector<BufferMemory> memory{{keys.base(), values.base(), {}}, {queries.base(), nullptr, {30, 7}}};
+  const Binder binder(plan.ranks[0], DType::fp64, memory);
+  const auto view_of = [&](std::uint32_t buffer, std::vector<RowRange> rows) {
+    return plan.ranks[0]
+        .views[rank.view({.buffer = buffer, .width_end = 5, .head_begin = 1, .head_end = 3}, rows)];
+  };
+  for (const std::vector<RowRange>& rows :
+       {std::vector<RowRange>{{2, 3, 1}}, {{1, 3, 2}}, {{0, 2, 1}, {5, 2, 1}}}) {
+    const auto planes = binder.pieces(view_of(kv, rows));
+    const auto whole = binder.pieces(view_of(q, rows));
+    REQUIRE(planes.size() == 2);
+    REQUIRE(whole.size() == 1);
+    const auto numbers = row_numbers(rows, 8);
+    for (std::int64_t i = 0; i < std::ssize(numbers); ++i) {
+      const std::int64_t row = numbers[static_cast<std::size_t>(i)];
+      for (std::int64_t h = 0; h < 2; ++h) {
+        // Each plane from the first element of its own tensor on: rows of 4 heads of 2, or of 3 columns.
+        CHECK(view_element(planes[0], i, h, 1) == static_cast<double>((row * 4 + 1 + h) * 2 + 1));
+        CHECK(view_element(planes[1], i, h, 2) == static_cast<double>((row * 4 + 1 + h) * 3 + 2));
+        CHECK(view_element(whole[0], i, h, 4) == static_cast<double>(row * 30 + (1 + h) * 7 + 4));
+      }
+    }
+  }
+  // Of messages: bytes of the second plane count from where it would lie behind the first.
+  CHECK(binder.address({kv, 8 * 8 * 4 * 2}) == values.base());
+  CHECK(binder.address({kv, 8 * (8 * 4 * 2 + 3)}) == values.base() + 8 * 3);
+  CHECK(binder.address({kv, 8 * (8 * 4 * 2 - 1)}) == keys.base() + 8 * (8 * 4 * 2 - 1));
+}
+
 TEST_CASE("memory uses span exactly their box") {
   Plan plan = hand::ranks_in_one_group(1);
   hand::Rank rank(plan, 0);
@@ -203,9 +243,10 @@ TEST_CASE("calls get the addresses of their buffers, and operands that do not fi
 
   // Every buffer at an address of its own, 1000 bytes apart.
   std::vector<std::byte> memory(4000);
-  std::vector<std::byte*> addresses;
-  for (std::size_t b = 0; b < of.buffers.size(); ++b) addresses.push_back(memory.data() + 1000 * b);
-  const Binder apart(of, DType::bf16, addresses);
+  std::vector<BufferMemory> places;
+  for (std::size_t b = 0; b < of.buffers.size(); ++b)
+    places.push_back({memory.data() + 1000 * b, nullptr, {}});
+  const Binder apart(of, DType::bf16, places);
   const auto calls = apart.bind(of.operations[attend]);
   REQUIRE(calls.size() == 1);
   const auto& a = std::get<kernels::Attend>(calls[0]);
