@@ -92,12 +92,6 @@ bool serves_alone(const ScenarioFile& file, const Plan& plan, const SimulateOpti
   throw CannotPredict(file.hardware + ": " + message, error.table, error.key);
 }
 
-ChainShares shares_of(const UseSeconds& use) {
-  const double all = use.total();
-  if (all <= 0) return {};
-  return {use.attention / all, use.other_kernels / all, use.communication / all, use.host / all};
-}
-
 // "measured 61.2 %, assumed 38.8 %": those above `least`.
 std::string shares_text(std::initializer_list<std::pair<const char*, double>> shares, double least = 0) {
   std::string text;
@@ -200,7 +194,7 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, const Hardware& h
     origins = simulation.busy;
     prediction.low_s = simulation.low_s;
     prediction.high_s = simulation.high_s;
-    prediction.chain = shares_of(simulation.critical_use);
+    prediction.chain = simulation.critical_use.shares();
     prediction.chain_parts = simulation.critical_parts;
     prediction.chain_s = simulation.time_s;
     prediction.chain_steps = std::move(simulation.critical_steps);

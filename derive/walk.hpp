@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "plan/plan.hpp"
 
 namespace cplab {
+
+// In place of an index into RankPlan::operations.
+inline constexpr std::uint32_t no_operation = std::numeric_limits<std::uint32_t>::max();
 
 struct OpRef {
   std::uint32_t rank = 0;       // index into Plan::ranks

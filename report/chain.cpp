@@ -59,7 +59,9 @@ std::string how_text(ChainResource resource) {
     case ChainResource::nic: return " over NIC";
     case ChainResource::startup: return " start-up";
     case ChainResource::gpu:
-    case ChainResource::host: break;
+    case ChainResource::host:
+    case ChainResource::cpu:
+    case ChainResource::message: break;
   }
   return "";
 }
@@ -73,8 +75,25 @@ std::string_view name(ChainResource resource) {
     case ChainResource::nic: return "nic";
     case ChainResource::startup: return "startup";
     case ChainResource::host: return "host";
+    case ChainResource::cpu: return "cpu";
+    case ChainResource::message: return "message";
   }
   return "";
+}
+
+void UseSeconds::add(OpKind kind, double s) {
+  if (kind == OpKind::attend || kind == OpKind::attend_backward || is_linear(kind))
+    attention += s;
+  else if (kind == OpKind::host_sync)
+    host += s;
+  else
+    (is_communication(kind) ? communication : other_kernels) += s;
+}
+
+ChainShares UseSeconds::shares() const {
+  const double all = total();
+  if (all <= 0) return {};
+  return {attention / all, other_kernels / all, communication / all, host / all};
 }
 
 std::string chain_text(const ChainParts& parts, double time_s) {

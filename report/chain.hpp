@@ -1,5 +1,5 @@
-// The chain of operations that determines a predicted time, by what its parts use: which rank, which link or
-// NIC, which kind of operation.
+// The chain of operations that determines a time, predicted or measured, by what its parts use: which rank,
+// which link or NIC, which kind of operation.
 #pragma once
 
 #include <array>
@@ -14,9 +14,27 @@ namespace cplab {
 
 class JsonWriter;
 
-// gpu: the kernels of a rank. link, nic: what moves from a rank to its peer inside a node, or over the
-// network. startup: of a message, before it moves. host: launches and latencies.
-enum class ChainResource : std::uint8_t { gpu, link, nic, startup, host };
+// Shares (0 to 1) of the chain of operations that ends last, both phases, by what its operations use. Waiting
+// for a peer is what the peer did meanwhile. They sum to 1, or are all 0.
+struct ChainShares {
+  double attention = 0;      // attend, attend_backward
+  double other_kernels = 0;  // merge, copy, cast, ...
+  double communication = 0;  // transfers with their start-up
+  double host = 0;           // launches and latencies
+};
+
+// Seconds by what an operation uses: attention kernels, the other kernels, links, or the host alone.
+struct UseSeconds {
+  double attention = 0, other_kernels = 0, communication = 0, host = 0;
+  void add(OpKind kind, double s);
+  double total() const { return attention + other_kernels + communication + host; }
+  ChainShares shares() const;
+};
+
+// gpu, cpu: the kernels of a rank. link, nic: what moves from a rank to its peer inside a node, or over the
+// network. startup: of a message, before it moves. message: all of one in a run, which tells these three not
+// apart. host: launches and latencies; in a run whatever else passed while nothing ran that is waited for.
+enum class ChainResource : std::uint8_t { gpu, link, nic, startup, host, cpu, message };
 std::string_view name(ChainResource);
 
 // A faster `resource` of that rank, and of its peer, makes at most `seconds` of the chain shorter.

@@ -318,6 +318,10 @@ void write_json(std::ostream& out, const RunReport& report) {
   json.list("times_s", report.times_s);
   if (!report.undisturbed_phases.empty()) write_phases(json, "undisturbed_phases", report.undisturbed_phases);
   if (report.gpu) write_gpu(json, *report.gpu, report.figures.time_s);
+  write_chain(json, report.path.by_use.shares());
+  write_chain_parts(json, report.path.parts, report.path.time_s());
+  json.field("chain_communications", report.path.communications);
+  json.field("chain_undecided", report.path.undecided);
   write_figures(json, report.figures, report.fit);
   write_variants(json, report.variants);
   write_operations(json, report.operations);

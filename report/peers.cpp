@@ -16,14 +16,32 @@ namespace {
 
 class Came {
  public:
-  Came(const Plan& plan, const Timeline& timeline) : timeline_(timeline) {
-    for (const RankPlan& rank : plan.ranks) came_s.emplace_back(rank.operations.size(), 0.0);
+  // `names`: who came last, too.
+  Came(const Plan& plan, const Timeline& timeline, bool names) : timeline_(timeline) {
+    for (const RankPlan& rank : plan.ranks) {
+      came_s.emplace_back(rank.operations.size(), 0.0);
+      if (names) last.emplace_back(rank.operations.size());
+    }
   }
-  void come(OpRef waiting, OpRef peer) {
+  void come(OpRef waiting, OpRef peer, bool sends = false) {
     double& at = came_s[waiting.rank][waiting.operation];
-    at = std::max(at, timeline_.ranks[peer.rank][peer.operation].start_s);
+    at = std::max(at, start_s(peer));
+    if (last.empty() || waiting == peer) return;
+    LastPeer& named = last[waiting.rank][waiting.operation];
+    const bool later = named.ref.operation == no_operation || start_s(peer) > start_s(named.ref);
+    if (later || (sends && !named.sends && start_s(peer) == start_s(named.ref))) named = {peer, sends};
   }
+  void come_together(const std::vector<OpRef>& members) {
+    const auto start = [this](OpRef ref) { return start_s(ref); };
+    const OpRef all = *std::ranges::max_element(members, {}, start);
+    for (const OpRef member : members) come(member, all);
+    if (last.empty()) return;
+    for (const OpRef member : members) come(all, member);
+  }
+  double start_s(OpRef ref) const { return timeline_.ranks[ref.rank][ref.operation].start_s; }
+
   std::vector<std::vector<double>> came_s;
+  std::vector<std::vector<LastPeer>> last;
 
  private:
   const Timeline& timeline_;
@@ -106,7 +124,7 @@ bool come_by_channels(const Plan& plan, Came& came) {
       if (at == list.size() || std::pair{list[at].peer, list[at].group} != wanted) continue;
       const OpRef from{sender, send.operation}, into{send.peer, list[at++].operation};
       came.come(from, into);
-      came.come(into, from);
+      came.come(into, from, true);
     }
   }
   return true;
@@ -114,7 +132,7 @@ bool come_by_channels(const Plan& plan, Came& came) {
 
 // The n-th meeting of every member of a group is one. False where a member's are on several lanes, or where
 // one has no message for some member.
-bool come_by_meetings(const Plan& plan, const Timeline& timeline, Came& came) {
+bool come_by_meetings(const Plan& plan, Came& came) {
   std::map<std::uint16_t, std::vector<std::vector<std::uint32_t>>> meetings;  // by group, by member
   for (const RankPlan& rank : plan.ranks) {
     for (std::uint32_t i = 0; i < rank.operations.size(); ++i) {
@@ -138,9 +156,7 @@ bool come_by_meetings(const Plan& plan, const Timeline& timeline, Came& came) {
       std::vector<OpRef> members;
       for (std::size_t m = 0; m < ranks.size(); ++m)
         members.push_back({static_cast<std::uint32_t>(ranks[m]), of_group[m][n]});
-      const OpRef last = *std::ranges::max_element(
-          members, {}, [&](OpRef ref) { return timeline.ranks[ref.rank][ref.operation].start_s; });
-      for (const OpRef member : members) came.come(member, last);
+      came.come_together(members);
     }
   }
   return true;
@@ -148,15 +164,15 @@ bool come_by_meetings(const Plan& plan, const Timeline& timeline, Came& came) {
 
 // Where every channel is on one lane at either end the messages of a channel are posted in the order in which
 // the ranks list them, and no walk is needed.
-bool come_by_lists(const Plan& plan, const Timeline& timeline, Came& came) {
+bool come_by_lists(const Plan& plan, Came& came) {
   for (std::uint32_t r = 0; r < plan.ranks.size(); ++r)
     for (std::uint32_t i = 0; i < plan.ranks[r].operations.size(); ++i)
       if (is_communication(plan.ranks[r].operations[i].kind)) came.come({r, i}, {r, i});
-  return come_by_meetings(plan, timeline, came) && come_by_channels(plan, came);
+  return come_by_meetings(plan, came) && come_by_channels(plan, came);
 }
 
 // By readiness and matching, whatever the lanes.
-void come_by_walk(const Plan& plan, const Timeline& timeline, Came& came) {
+void come_by_walk(const Plan& plan, Came& came) {
   Walk walk(plan);
   std::vector<OpRef> ready, members;
   std::vector<Match> matched;
@@ -169,12 +185,7 @@ void come_by_walk(const Plan& plan, const Timeline& timeline, Came& came) {
     if (op.kind == OpKind::all_reduce || op.kind == OpKind::barrier) {
       members.clear();
       if (!walk.meet(ref, members)) continue;
-      OpRef last = members.front();
-      for (const OpRef member : members)
-        if (timeline.ranks[member.rank][member.operation].start_s >
-            timeline.ranks[last.rank][last.operation].start_s)
-          last = member;
-      for (const OpRef member : members) came.come(member, last);
+      came.come_together(members);
       for (const OpRef member : members) walk.complete(member, ready);
       continue;
     }
@@ -187,21 +198,29 @@ void come_by_walk(const Plan& plan, const Timeline& timeline, Came& came) {
     walk.started(ref, ready);
     for (const Match& match : matched) {
       came.come(match.sender, match.receiver);
-      came.come(match.receiver, match.sender);
+      came.come(match.receiver, match.sender, true);
       if (walk.part_done(match.sender)) walk.complete(match.sender, ready);
       if (walk.part_done(match.receiver)) walk.complete(match.receiver, ready);
     }
   }
 }
 
+Came come_all(const Plan& plan, const Timeline& timeline, bool names) {
+  Came by_lists(plan, timeline, names);
+  if (come_by_lists(plan, by_lists)) return by_lists;
+  Came by_walk(plan, timeline, names);
+  come_by_walk(plan, by_walk);
+  return by_walk;
+}
+
 }  // namespace
 
 std::vector<std::vector<double>> peers_came_s(const Plan& plan, const Timeline& timeline) {
-  Came by_lists(plan, timeline);
-  if (come_by_lists(plan, timeline, by_lists)) return std::move(by_lists.came_s);
-  Came by_walk(plan, timeline);
-  come_by_walk(plan, timeline, by_walk);
-  return std::move(by_walk.came_s);
+  return std::move(come_all(plan, timeline, false).came_s);
+}
+
+std::vector<std::vector<LastPeer>> last_peers(const Plan& plan, const Timeline& timeline) {
+  return std::move(come_all(plan, timeline, true).last);
 }
 
 }  // namespace cplab

@@ -13,6 +13,7 @@
 #include "plan/plan.hpp"
 #include "report/chain.hpp"
 #include "report/figures.hpp"
+#include "report/measured_path.hpp"
 #include "report/timeline.hpp"
 #include "report/variants.hpp"
 
@@ -60,15 +61,6 @@ struct ResultHeader {
 struct OperationTimes {
   const Plan* plan = nullptr;
   const Timeline* timeline = nullptr;
-};
-
-// Shares (0 to 1) of the chain of operations that ends last, both phases, by what its operations use. Waiting
-// for a peer is what the peer did meanwhile. They sum to 1, or are all 0.
-struct ChainShares {
-  double attention = 0;      // attend, attend_backward
-  double other_kernels = 0;  // merge, copy, cast, ...
-  double communication = 0;  // transfers with their start-up
-  double host = 0;           // launches and latencies
 };
 
 struct SimulateReport {
@@ -125,6 +117,7 @@ struct RunReport {
   // operations are timed in iterations of their own, time_s without events between operations.
   Figures figures;
   std::optional<Fit> fit;
+  MeasuredPath path;                     // of that timeline
   std::vector<VariantFigures> variants;  // that were taken; empty on a CPU
   std::optional<OperationTimes> operations;
   std::int64_t placement_padding_tokens = 0;  // the plan's

@@ -36,7 +36,8 @@ void Engine::meet(OpRef ref) {
   for (const OpRef member : collective.members) {
     begin_activity(member);
     note_end(member, ref, now_us());
-    cause(member).over_network = group_paths_[operation(ref).group].widest == Path::inter;
+    cause(member).carrier =
+        group_paths_[operation(ref).group].widest == Path::inter ? ChainResource::nic : ChainResource::link;
   }
   begin_collective(slot);
 }

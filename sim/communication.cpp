@@ -318,14 +318,14 @@ void Engine::note_far(OpRef ref, const Transfer& transfer) {
   why.startup_us = static_cast<float>(transfer.startup_us);
   why.sends = ref == transfer.sender;
   why.far_rank = static_cast<std::int32_t>(why.sends ? transfer.receiver.rank : transfer.sender.rank);
-  why.over_network = path_of(transfer) == Path::inter;
+  why.carrier = path_of(transfer) == Path::inter ? ChainResource::nic : ChainResource::link;
 }
 
 // Called for each transfer; the last call for an operation counts, because its last transfer determines its
 // end.
 void Engine::note_end(OpRef ref, OpRef trigger, double begin_us) {
   Cause& why = cause(ref);
-  why.begin_us = begin_us;
+  why.begin_s = begin_us / us_per_s;
   why.peer_rank = trigger == ref ? -1 : static_cast<std::int32_t>(trigger.rank);
   why.peer_operation = trigger.operation;
 }

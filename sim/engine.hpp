@@ -14,13 +14,19 @@
 #include <vector>
 
 #include "derive/walk.hpp"
-#include "sim/critical_path.hpp"
+#include "report/critical_path.hpp"
 #include "sim/flow_engine.hpp"
 #include "sim/message_pieces.hpp"
 #include "sim/multiprocessors.hpp"
 #include "sim/simulate.hpp"
 
 namespace cplab {
+
+// Times and causes of all operations: [rank][operation].
+struct Recording {
+  std::vector<std::span<OperationTime>> times;
+  std::vector<std::span<Cause>> causes;
+};
 
 class Engine {
  public:

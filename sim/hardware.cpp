@@ -59,21 +59,6 @@ Origin worst(Origin a, Origin b) {
   return std::max(a, b);
 }  // declared from best to worst
 
-void OriginSeconds::scale(double factor) {
-  for (double& s : seconds) s *= factor;
-}
-
-void OriginSeconds::raise(Origin floor) {
-  for (std::size_t n = 0; n < static_cast<std::size_t>(floor); ++n) add(floor, std::exchange(seconds[n], 0));
-}
-
-Origin OriginSeconds::most() const {
-  std::size_t most = 0;
-  for (std::size_t n = 1; n < seconds.size(); ++n)
-    if (seconds[n] >= seconds[most]) most = n;
-  return static_cast<Origin>(most);
-}
-
 Estimate lookup(const std::vector<CurvePoint>& points, double bytes, Origin table_origin) {
   const auto above = std::lower_bound(points.begin(), points.end(), bytes,
                                       [](const CurvePoint& point, double b) { return point.bytes < b; });

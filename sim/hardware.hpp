@@ -16,6 +16,7 @@
 #include "kernels/choice/measured_choices.hpp"
 #include "kernels/families/rates.hpp"
 #include "plan/plan.hpp"
+#include "report/origin_seconds.hpp"
 #include "report/timeline.hpp"
 #include "sim/accuracy.hpp"
 #include "sim/class_efficiency.hpp"
@@ -38,18 +39,6 @@ Origin worst(Origin a, Origin b);
 struct Estimate {
   double seconds = 0;
   Origin origin = Origin::assumed;
-};
-
-// Seconds by origin.
-struct OriginSeconds {
-  std::array<double, 4> seconds{};
-  void add(Origin origin, double s) { seconds[static_cast<std::size_t>(origin)] += s; }
-  double of(Origin origin) const { return seconds[static_cast<std::size_t>(origin)]; }
-  double total() const { return seconds[0] + seconds[1] + seconds[2] + seconds[3]; }
-  double share(Origin origin) const { return total() > 0 ? of(origin) / total() : 0; }
-  void scale(double factor);
-  void raise(Origin floor);  // what is better known than that counts as that
-  Origin most() const;       // that of most seconds, of equal ones the worse
 };
 
 // Times over bytes, piecewise linear in bytes between points (ascending, seconds not descending). At a point:

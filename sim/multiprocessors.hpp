@@ -20,12 +20,11 @@
 #include <limits>
 #include <vector>
 
+#include "derive/walk.hpp"
 #include "sim/hardware.hpp"
 #include "sim/kernel_cost.hpp"
 
 namespace cplab {
-
-inline constexpr std::uint32_t no_operation = std::numeric_limits<std::uint32_t>::max();
 
 // slowdown[kind][transport]
 struct Slowdowns {

@@ -81,7 +81,11 @@ Sums run_engine(const Job& job, const std::vector<std::span<OperationTime>>& tim
     engine.run();
   }
   Sums sums;
-  sums.critical = critical_path(job.plan, recording, job.hardware.host.provenance.origin, lists.steps);
+  const Recorded recorded{{recording.times.begin(), recording.times.end()},
+                          {recording.causes.begin(), recording.causes.end()},
+                          job.hardware.host.provenance.origin,
+                          ChainResource::gpu};
+  sums.critical = critical_path(job.plan, recorded, lists.steps);
   for (std::size_t r = 0; r < job.plan.ranks.size(); ++r) {
     for (std::size_t i = 0; i < times[r].size(); ++i) {
       const OperationTime& time = times[r][i];

@@ -46,13 +46,6 @@ struct SimulateOptions {
   std::function<void(std::int64_t done, std::int64_t all)> progress = {};
 };
 
-// Seconds by what an operation uses: attention kernels, the other kernels, links, or the host alone.
-struct UseSeconds {
-  double attention = 0, other_kernels = 0, communication = 0, host = 0;
-  void add(OpKind kind, double s);
-  double total() const { return attention + other_kernels + communication + host; }
-};
-
 // How far a time of each origin may be off, as factors on it: the band of low_s and high_s.
 struct Band {
   double low = 1, high = 1;

@@ -13,6 +13,7 @@
 #include "cli/files/scenario_dynamic_mask.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/outputs.hpp"
+#include "cli/prediction.hpp"
 #include "cli/progress.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
@@ -111,6 +112,11 @@ Measured run_on_gpu(const Arguments& arguments, const Participation& with, const
   return measured;
 }
 
+MeasuredOn measured_on(const std::optional<GpuRun>& gpu, const Plan& plan) {
+  if (!gpu) return {.processor = ChainResource::cpu};
+  return {ChainResource::gpu, between_layers(plan.scenario.schedule), gpu->clock_residual_s};
+}
+
 int report_run(const Arguments& arguments, Console& console) {
   const bool gpu = on_gpu(arguments, "gpu");
   ScenarioFile file = scenario_of(arguments, "run", {.plan = true, .rates = gpu, .form = true});
@@ -151,6 +157,7 @@ int report_run(const Arguments& arguments, Console& console) {
   report.figures = derive_figures(plan, result.timeline, memory);
   const Fit fitted = fit(report.figures, measured.capacity_bytes, measured.fixed_bytes);
   report.fit = fitted;
+  report.path = measured_path(plan, result.timeline, measured_on(measured.gpu, plan));
   report.variants = variant_figures(plan, result.timeline);
   if (arguments.has("operations")) report.operations = OperationTimes{&plan, &result.timeline};
 
@@ -160,6 +167,13 @@ int report_run(const Arguments& arguments, Console& console) {
   line(fmt::format("on {}: {}, median of {}", measured.where, time_text(result.time_s),
                    result.times_s.size()));
   line(fit_text(fitted));
+  line("critical path (back from the end): " + describe(report.path.by_use.shares()) +
+       (gpu ? "" : "; host: turns of operations that it does not wait for"));
+  if (gpu) line("of it " + chain_text(report.path.parts, report.path.time_s()));
+  if (report.path.undecided > 0)
+    line(fmt::format("of its {} communications the clocks ({} apart) do not say for {} which end came last",
+                     report.path.communications, time_text(2 * measured.gpu->clock_residual_s),
+                     report.path.undecided));
   write_variants(out, report.variants, console.style());
   write_figures(out, report.figures, fitted, console.style(), arguments.has("ranks"));
   write_page_output(arguments, console, [&](std::ostream& stream) {

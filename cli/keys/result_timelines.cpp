@@ -23,6 +23,18 @@ void add_chain(ResultKeys& keys, const std::string& at) {
        {at + "chain.host", "number", "", "the host: issue, launch, dependencies"}});
 }
 
+void add_chain_parts(ResultKeys& keys, std::string_view resources) {
+  keys.insert(keys.end(),
+              {{"chain_parts", "list", "", "the same chain by what its largest parts use; at most 48"},
+               {"chain_parts[]", "object", "", "one part"},
+               {"chain_parts[].resource", "string", "", resources},
+               {"chain_parts[].kind", "string", "", "an operation's; launch of the host"},
+               {"chain_parts[].rank", "integer", "", "whose"},
+               {"chain_parts[].peer", "integer", "", "of a message to it; -1: none"},
+               {"chain_parts[].time_s", "number", "s", "its length"},
+               {"chain_parts[].share", "number", "", "of the chain"}});
+}
+
 void add_origins(ResultKeys& keys, const std::string& at) {
   keys.insert(keys.end(),
               {{at + "origins", "object", "", "shares of busy time, by where the numbers come from"},
@@ -167,6 +179,11 @@ void add_run(ResultKeys& keys) {
         "on GPUs: the executor's log of uses is the plan's, event by event"}});
   add_phases(keys, "undisturbed_phases", "list?",
              "medians over the iterations, without events between operations");
+  add_chain(keys, "");
+  add_chain_parts(keys, "gpu or cpu, message, host: whatever else passed meanwhile");
+  keys.insert(keys.end(), {{"chain_communications", "integer", "", "of the chain, those with other ranks"},
+                           {"chain_undecided", "integer", "",
+                            "of these, those in which the clocks cannot say which end came last"}});
 }
 
 ResultTable simulate_result() {
@@ -179,15 +196,7 @@ ResultTable simulate_result() {
                {"placement_padding_tokens", "integer", "tokens", "that only the placement added"}});
   add_band(keys, "", "the last end over all ranks");
   add_chain(keys, "");
-  keys.insert(keys.end(),
-              {{"chain_parts", "list", "", "the same chain by what its largest parts use; at most 48"},
-               {"chain_parts[]", "object", "", "one part"},
-               {"chain_parts[].resource", "string", "", "gpu, link, nic, startup or host"},
-               {"chain_parts[].kind", "string", "", "an operation's; launch of the host"},
-               {"chain_parts[].rank", "integer", "", "whose"},
-               {"chain_parts[].peer", "integer", "", "of a message to it; -1: none"},
-               {"chain_parts[].time_s", "number", "s", "its length"},
-               {"chain_parts[].share", "number", "", "of the chain"}});
+  add_chain_parts(keys, "gpu, link, nic, startup or host");
   add_figures(keys);
   return table;
 }

@@ -34,7 +34,16 @@ std::string place_text(const ChainPart& part) {
   return fmt::format("rank {} to rank {}", part.rank, part.peer);
 }
 
-void write_chain_section(HtmlPage& page, const SimulateReport& report) {
+struct ChainSection {
+  ChainShares shares;
+  const ChainParts& parts;
+  double time_s = 0;
+  std::string words;              // what else is to be known of it
+  std::string idle = "launches";  // what passed while nothing of it ran
+  std::string host_share = "launches and the host";
+};
+
+void write_chain_section(HtmlPage& page, const ChainSection& chain) {
   const auto part = [](const char* what, double share, const char* member, const char* css) {
     return BarPart{what, share, shown(format_percent(share) + " %", share, fmt::format("/chain/{}", member)),
                    css};
@@ -42,36 +51,38 @@ void write_chain_section(HtmlPage& page, const SimulateReport& report) {
   page.begin_section("binds", "What the time is made of");
   page.html().element(
       "p",
-      "The critical path, walked back from the end: a waiting time is what the peer did meanwhile, so that "
-      "nothing of it is waiting.",
+      std::string(
+          "The critical path, walked back from the end: a waiting time is what the peer did meanwhile, "
+          "so that nothing of it is waiting.") +
+          chain.words,
       {{"class", "quiet"}});
   write_stacked_bar(page.html(), "shares of the critical path",
-                    {part("attention", report.chain.attention, "attention", "attention"),
-                     part("other kernels", report.chain.other_kernels, "other_kernels", "kernel"),
-                     part("communication", report.chain.communication, "communication", "communication"),
-                     part("launches and the host", report.chain.host, "host", "host")},
+                    {part("attention", chain.shares.attention, "attention", "attention"),
+                     part("other kernels", chain.shares.other_kernels, "other_kernels", "kernel"),
+                     part("communication", chain.shares.communication, "communication", "communication"),
+                     part(chain.host_share.c_str(), chain.shares.host, "host", "host")},
                     1);
-  const std::span<const ChainPart> parts = report.chain_parts.all();
+  const std::span<const ChainPart> parts = chain.parts.all();
   HtmlTable table({{"of the path", "", false},
                    {"resource", "", false},
                    {"where", "", false},
-                   {"time", time_unit(report.chain_s).name},
+                   {"time", time_unit(chain.time_s).name},
                    {"share", "%"},
                    {"", "", false}});
   constexpr std::size_t most = 12;
   for (std::size_t i = 0; i < std::min(most, parts.size()); ++i) {
     const bool host = parts[i].resource == ChainResource::host;
-    const double share = report.chain_s > 0 ? parts[i].seconds / report.chain_s : 0;
+    const double share = chain.time_s > 0 ? parts[i].seconds / chain.time_s : 0;
     Shown bar{.text = {}, .value = fmt::format("{}", share), .css = "bars"};
-    const bool gpu = parts[i].resource == ChainResource::gpu;
-    bar.markup = bar_markup(share / std::max(1e-9, parts.front().seconds / report.chain_s), false,
-                            gpu    ? "attention"
+    const bool kernel = parts[i].resource == ChainResource::gpu || parts[i].resource == ChainResource::cpu;
+    bar.markup = bar_markup(share / std::max(1e-9, parts.front().seconds / chain.time_s), false,
+                            kernel ? "attention"
                             : host ? "host"
                                    : "communication");
-    table.add_row({{host ? "launches" : std::string(name(parts[i].kind))},
+    table.add_row({{host ? chain.idle : std::string(name(parts[i].kind))},
                    {std::string(name(parts[i].resource))},
                    {place_text(parts[i])},
-                   shown(format_time(parts[i].seconds, time_unit(report.chain_s)), parts[i].seconds,
+                   shown(format_time(parts[i].seconds, time_unit(chain.time_s)), parts[i].seconds,
                          fmt::format("/chain_parts/{}/time_s", i)),
                    shown(format_percent(share), share, fmt::format("/chain_parts/{}/share", i)),
                    bar});
@@ -96,6 +107,28 @@ void write_origin_section(HtmlPage& page, const OriginShares& origins) {
   page.html().element("p", "Of the busy time of all ranks. The band beside the time follows from these.",
                       {{"class", "quiet"}});
   page.end_section();
+}
+
+// How far the path of a run is to be believed.
+std::string words_on_path(const RunReport& report) {
+  const MeasuredPath& path = report.path;
+  std::string words =
+      " A run records no reasons: each step goes to what had to end first and by the measured times ended "
+      "last "
+      "(the lane, the edges, the peer that came last).";
+  if (!report.gpu)
+    return words +
+           " One thread executes all ranks, and what passed until an operation had its turn counts "
+           "as the host's.";
+  words +=
+      " Launches, late issue and whatever else passed until an operation began count as the host's; a kernel "
+      "slowed by traffic beside it counts whole. This is one iteration with events between its operations.";
+  if (path.communications == 0) return words;
+  return words + fmt::format(
+                     " Times of one rank may be off by {}: of {} communications with other ranks on the "
+                     "path the clocks do not say for {} which end came last.",
+                     time_text(report.gpu->clock_residual_s), path.communications,
+                     path.undecided == 0 ? "none" : fmt::format("{}", path.undecided));
 }
 
 // One dot an iteration, in their order.
@@ -134,7 +167,7 @@ void write_page(std::ostream& out, const PageTitle& title, const SimulateReport&
   facts.push_back(message_fact(figures));
   page.facts(facts);
   page.timeline(drawing_of(result, chain, "The critical path is not drawn: its list was not kept."));
-  write_chain_section(page, report);
+  write_chain_section(page, {report.chain, report.chain_parts, report.chain_s, {}});
   write_rank_section(page, figures);
   write_memory_section(page, figures, report.fit);
   write_origin_section(page, figures.origins);
@@ -160,9 +193,11 @@ void write_page(std::ostream& out, const PageTitle& title, const RunReport& repo
   facts.push_back(peak_fact(figures, report.fit));
   facts.push_back(message_fact(figures));
   page.facts(facts);
-  page.timeline(drawing_of(result, {},
-                           "A run does not record what an operation waited for, so that no critical path is "
-                           "drawn; the page of simulate has it."));
+  page.timeline(drawing_of(result, report.path.steps, ""));
+  ChainSection chain{report.path.by_use.shares(), report.path.parts, report.path.time_s(),
+                     words_on_path(report)};
+  if (!report.gpu) chain.idle = chain.host_share = "turns of other operations";
+  write_chain_section(page, chain);
   write_iterations(page, report.times_s);
   write_rank_section(page, figures);
   write_memory_section(page, figures, report.fit);

@@ -62,11 +62,24 @@ TEST_CASE("simulate: the page has every operation, the critical path, and the nu
   CHECK(operations == json::parse(read_file(folder.path("all.json")))["operations"].size());
 }
 
-TEST_CASE("run: measured, without a critical path, and says why") {
+TEST_CASE("run: measured, with the critical path that its times leave, and what that can say") {
   const TemporaryFolder folder;
   const Made made = make(folder, {"run", "ring-small", "--device", "cpu", "--iterations", "2"});
-  CHECK(cplab::testing::decode_chain(made.page.timeline).empty());
-  CHECK(contains(made.page.visible, "does not record what an operation waited for"));
+  const auto chain = cplab::testing::decode_chain(made.page.timeline);
+  REQUIRE_FALSE(chain.empty());
+  CHECK(chain.back().end == made.page.timeline["end_ns"].get<std::int64_t>());
+  CHECK(contains(made.page.visible, "A run records no reasons"));
+  CHECK(contains(made.page.visible, "One thread executes all ranks"));
+  double parts_s = 0, shares = 0;
+  for (const json& part : made.result["chain_parts"]) {
+    CHECK((part["resource"] == "cpu" || part["resource"] == "message" || part["resource"] == "host"));
+    parts_s += part["time_s"].get<double>();
+  }
+  for (const json& share : made.result["chain"]) shares += share.get<double>();
+  CHECK(parts_s == doctest::Approx(made.result["time_s"].get<double>()).epsilon(0.5));
+  CHECK(shares == doctest::Approx(1));
+  CHECK(made.result["chain_communications"].get<int>() > 0);
+  CHECK(made.result["chain_undecided"] == 0);  // one clock
   CHECK(contains(made.page.visible, "measured time"));
 }
 

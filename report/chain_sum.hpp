@@ -1,4 +1,4 @@
-// Sums the critical chain by what its operations use. Internal to sim/.
+// Sums a critical chain by what its operations use. Internal to critical_path.cpp.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,9 @@ struct Cause;
 
 class ChainSum {
  public:
+  // `processor`: what kernels run on.
+  explicit ChainSum(ChainResource processor) : processor_(processor) {}
+
   // `seconds` of a kernel, or of a communication: `moving` behind the moment at which its last transfer
   // began, else before it.
   void add(std::int32_t rank, OpKind kind, const Cause& cause, double seconds, bool moving);
@@ -22,6 +25,7 @@ class ChainSum {
 
  private:
   void put(ChainResource, OpKind, std::int32_t rank, std::int32_t peer, double seconds);
+  ChainResource processor_;
   std::map<std::tuple<ChainResource, OpKind, std::int32_t, std::int32_t>, double> sums_;
 };
 

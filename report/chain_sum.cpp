@@ -1,11 +1,11 @@
 // See chain_sum.hpp.
-#include "sim/chain_sum.hpp"
+#include "report/chain_sum.hpp"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "sim/critical_path.hpp"
+#include "report/critical_path.hpp"
 
 namespace cplab {
 
@@ -20,14 +20,15 @@ void ChainSum::add_host(std::int32_t rank, double seconds) {
 
 void ChainSum::add(std::int32_t rank, OpKind kind, const Cause& cause, double seconds, bool moving) {
   if (kind == OpKind::host_sync) return add_host(rank, seconds);
-  if (!is_communication(kind)) return put(ChainResource::gpu, kind, rank, -1, seconds);
+  if (!is_communication(kind)) return put(processor_, kind, rank, -1, seconds);
   const bool to_itself = cause.far_rank == rank;
-  if (to_itself) return put(ChainResource::gpu, kind, rank, -1, seconds);
+  if (to_itself) return put(processor_, kind, rank, -1, seconds);
   const std::int32_t from = cause.far_rank >= 0 && !cause.sends ? cause.far_rank : rank;
   const std::int32_t to = cause.far_rank < 0 ? -1 : cause.sends ? cause.far_rank : rank;
-  const double startup_s = moving ? std::min(seconds, static_cast<double>(cause.startup_us) * 1e-6) : seconds;
+  double startup_s = moving ? std::min(seconds, static_cast<double>(cause.startup_us) * 1e-6) : seconds;
+  if (cause.carrier == ChainResource::message) startup_s = 0;  // not told apart
   put(ChainResource::startup, kind, from, to, startup_s);
-  put(cause.over_network ? ChainResource::nic : ChainResource::link, kind, from, to, seconds - startup_s);
+  put(cause.carrier, kind, from, to, seconds - startup_s);
 }
 
 ChainParts ChainSum::parts() const {

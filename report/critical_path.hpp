@@ -1,4 +1,6 @@
-// Which chain of operations determines the end of a simulation, and how much of its time has which origin.
+// Which chain of operations determines the end of a timeline, and how much of its time has which origin:
+// walked back from the last operation to end along what each waited for. The simulator knows these causes;
+// those of a run follow from its times (measured_path.hpp).
 #pragma once
 
 #include <array>
@@ -6,9 +8,11 @@
 #include <span>
 #include <vector>
 
+#include "derive/walk.hpp"
+#include "plan/plan.hpp"
 #include "report/chain.hpp"
-#include "sim/multiprocessors.hpp"
-#include "sim/simulate.hpp"
+#include "report/origin_seconds.hpp"
+#include "report/timeline.hpp"
 
 namespace cplab {
 
@@ -24,15 +28,17 @@ struct Cause {
   std::int32_t start_rank = -1;
   // The operation of the same rank for which the host last waited before it issued this one.
   std::uint32_t issue = no_operation;
-  // Communication: when its last transfer began, and the peer whose posting began it (-1: its own).
+  // Communication: when its last transfer began (-1: not known), and the peer whose posting began it (-1: its
+  // own).
   std::int32_t peer_rank = -1;
   std::uint32_t peer_operation = no_operation;
-  double begin_us = -1;
+  double begin_s = -1;
   // Of that transfer: its start-up, its other end (-1: a collective of all members), whether this operation
-  // sends it, and whether it goes over the network.
+  // sends it, and what carries it (link, nic, message).
   float startup_us = 0;
   std::int32_t far_rank = -1;
-  bool sends = false, over_network = false;
+  bool sends = false;
+  ChainResource carrier = ChainResource::link;
   // A kernel: the share of its time that it lost to communication beside it, and where that is from; of the
   // rest how much is of which origin. All 0: everything is of the origin of OperationTime.
   float lost_share = 0;
@@ -44,20 +50,23 @@ struct Cause {
 void add_parts(OriginSeconds& sum, double seconds, const OperationTime& time, const Cause& cause);
 
 // Times and causes of all operations: [rank][operation].
-struct Recording {
-  std::vector<std::span<OperationTime>> times;
-  std::vector<std::span<Cause>> causes;
+struct Recorded {
+  std::vector<std::span<const OperationTime>> times;
+  std::vector<std::span<const Cause>> causes;
+  // Launches, issue and dependency latencies count as of this origin, and as the host's; kernels as of that
+  // resource.
+  Origin host_origin = Origin::measured;
+  ChainResource processor = ChainResource::gpu;
 };
 
-// The seconds of that chain, by origin and by use; launches, issue and dependency latencies count as
-// `host_origin` and as the host's. Both sum to the end of the last operation.
+// The seconds of that chain, by origin and by use. Both sum to the end of the last operation.
 struct CriticalPath {
   OriginSeconds by_origin;
   UseSeconds by_use;
   ChainParts parts;  // by rank, link or NIC, and kind
 };
-// Appends the chain's stretches to `steps`, the last first.
-CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin host_origin,
-                           std::vector<ChainStep>& steps);
+// Appends the chain's stretches to `steps`, the last first. What a cause names must be something that its
+// operation could not do without, so that the chain comes to its beginning.
+CriticalPath critical_path(const Plan& plan, const Recorded& recorded, std::vector<ChainStep>& steps);
 
 }  // namespace cplab

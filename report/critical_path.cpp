@@ -1,9 +1,9 @@
-// Walks back from the last operation to end along what each operation waited for.
-#include "sim/critical_path.hpp"
+// See critical_path.hpp.
+#include "report/critical_path.hpp"
 
 #include <algorithm>
 
-#include "sim/chain_sum.hpp"
+#include "report/chain_sum.hpp"
 
 namespace cplab {
 
@@ -19,25 +19,15 @@ void add_parts(OriginSeconds& sum, double seconds, const OperationTime& time, co
   sum.add(time.origin, (seconds - lost) * (1 - shares));
 }
 
-void UseSeconds::add(OpKind kind, double s) {
-  if (kind == OpKind::attend || kind == OpKind::attend_backward || is_linear(kind))
-    attention += s;
-  else if (kind == OpKind::host_sync)
-    host += s;
-  else
-    (is_communication(kind) ? communication : other_kernels) += s;
-}
-
-CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin host_origin,
-                           std::vector<ChainStep>& steps) {
+CriticalPath critical_path(const Plan& plan, const Recorded& recorded, std::vector<ChainStep>& steps) {
   CriticalPath result;
-  ChainSum sum;
+  ChainSum sum(recorded.processor);
   std::size_t rank = 0, index = 0;
   double t = -1;
-  for (std::size_t r = 0; r < recording.times.size(); ++r) {
-    for (std::size_t i = 0; i < recording.times[r].size(); ++i) {
-      if (recording.times[r][i].end_s <= t) continue;
-      t = recording.times[r][i].end_s;
+  for (std::size_t r = 0; r < recorded.times.size(); ++r) {
+    for (std::size_t i = 0; i < recorded.times[r].size(); ++i) {
+      if (recorded.times[r][i].end_s <= t) continue;
+      t = recorded.times[r][i].end_s;
       rank = r;
       index = i;
     }
@@ -49,31 +39,31 @@ CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin 
       steps.push_back({begin_s, t, static_cast<std::int32_t>(rank), static_cast<std::uint32_t>(index), host});
   };
   const auto by_host = [&](double seconds) {
-    result.by_origin.add(host_origin, seconds);
+    result.by_origin.add(recorded.host_origin, seconds);
     result.by_use.host += seconds;
     sum.add_host(static_cast<std::int32_t>(rank), seconds);
   };
   const auto by_operation = [&](double seconds, bool moving) {
-    const Cause& cause = recording.causes[rank][index];
-    add_parts(result.by_origin, seconds, recording.times[rank][index], cause);
+    const Cause& cause = recorded.causes[rank][index];
+    add_parts(result.by_origin, seconds, recorded.times[rank][index], cause);
     const OpKind kind = plan.ranks[rank].operations[index].kind;
     result.by_use.add(kind, seconds);
     sum.add(static_cast<std::int32_t>(rank), kind, cause, seconds, moving);
   };
   // Everything after t is accounted for; an operation that was still running at t counts up to t.
   for (;;) {
-    const OperationTime* time = &recording.times[rank][index];
-    const Cause* cause = &recording.causes[rank][index];
-    if (cause->begin_us >= 0) {
-      const double begin_s = std::min(t, cause->begin_us * 1e-6);
+    const OperationTime* time = &recorded.times[rank][index];
+    const Cause* cause = &recorded.causes[rank][index];
+    if (cause->begin_s >= 0) {
+      const double begin_s = std::min(t, cause->begin_s);
       by_operation(t - begin_s, true);
       step(begin_s, false);
       t = begin_s;
       if (cause->peer_rank >= 0) {
         rank = static_cast<std::size_t>(cause->peer_rank);
         index = cause->peer_operation;
-        time = &recording.times[rank][index];
-        cause = &recording.causes[rank][index];
+        time = &recorded.times[rank][index];
+        cause = &recorded.causes[rank][index];
       }
     }
     const double start_s = std::min(t, time->start_s);
@@ -90,7 +80,7 @@ CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin 
       return result;
     }
     const std::size_t from = other_rank ? static_cast<std::size_t>(cause->start_rank) : rank;
-    const double end_s = std::min(t, recording.times[from][before].end_s);
+    const double end_s = std::min(t, recorded.times[from][before].end_s);
     step(end_s, true);
     rank = from;
     index = before;
