@@ -145,11 +145,13 @@ complete -o bashdefault -o default -F _cplab cplab
 constexpr const char* zsh_script = R"script(#compdef cplab
 # Completion of cplab for zsh; `cplab completion zsh` prints it.
 _cplab() {
-  local -a answers goes_on ends
-  answers=("${(@f)$("${words[1]}" completion words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  local -a program answers goes_on ends
+  program=(${~${(Q)words[1]}})
+  answers=("${(@f)$("$program[1]" completion words "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
   goes_on=(${(M)answers:#*[=.:]})
   ends=(${answers:#*[=.:]})
   if (( ${#goes_on} + ${#ends} == 0 )); then
+    compset -P '*='  # --save=FOLDER
     _files
     return
   fi
@@ -158,8 +160,10 @@ _cplab() {
 }
 if [[ $funcstack[1] == _cplab ]]; then
   _cplab "$@"
-else
+elif (( $+functions[compdef] )); then
   compdef _cplab cplab
+else
+  print -u2 'cplab: no completion yet: zsh needs "autoload -Uz compinit; compinit" before'
 fi
 )script";
 

@@ -135,6 +135,48 @@ class Install(unittest.TestCase):
             os.waitpid(process, 0)
             os.close(terminal)
 
+    @unittest.skipUnless(shutil.which("zsh"), "no zsh here")
+    def test_completion_zsh(self):
+        """In an interactive zsh: commands, scenarios, options and their values, keys of --set, files."""
+        folder = self.root / "zsh"
+        folder.mkdir()
+        (folder / "some-plan.json").touch()
+        process, terminal = pty.fork()
+        if process == 0:
+            os.environ.update(PATH=f"{self.prefix / 'bin'}:{os.environ['PATH']}", TERM="dumb", COLUMNS="200",
+                              HOME=str(self.prefix))
+            os.environ.pop("CPLAB_SCENARIOS", None)
+            os.chdir(folder)
+            os.execvp("zsh", ["zsh", "-f", "-i"])
+        try:
+            # Ctrl-X shows the line as zsh has it, and empties it.
+            os.write(terminal, f"fpath=({self.prefix}/share/zsh/site-functions $fpath)\n".encode() +
+                     b"autoload -Uz compinit && compinit -u -D\n"
+                     b"line() { print -r -- \"[$BUFFER]\"; BUFFER= }; zle -N line; bindkey '^X' line\n"
+                     b"echo ready$((1+1))\n")
+            self.read_until(terminal, "ready2")
+            for typed, completed in [
+                    ("cplab simul\t", "cplab simulate "),
+                    ("cplab check ring-sm\t", "cplab check ring-small "),
+                    ("cplab simulate ring --hardwa\t", "cplab simulate ring --hardware "),
+                    ("cplab run ring --dev\tg\t", "cplab run ring --device gpu "),
+                    ("cplab run ring --device=g\t", "cplab run ring --device=gpu "),
+                    ("cplab check ring --set pro\tdt\tbf1\t", "cplab check ring --set problem.dtype=bf16 "),
+                    ("cplab check ring --set 'problem.dty\t", "cplab check ring --set 'problem.dtype="),
+                    ("cplab check ring --set parallel.algorithm=hier\t",
+                     "cplab check ring --set parallel.algorithm=hierarchical "),
+                    ("cplab simulate ring --algorithms ring,all_g\t", "cplab simulate ring --algorithms ring,all_gather "),
+                    ("cplab check --plan some\t", "cplab check --plan some-plan.json "),
+                    ("cplab check --plan=some\t", "cplab check --plan=some-plan.json "),
+                    ("~/bin/cplab simul\t", "~/bin/cplab simulate ")]:
+                with self.subTest(typed):
+                    os.write(terminal, typed.encode() + b"\x18")
+                    self.read_until(terminal, f"[{completed}]")
+        finally:
+            os.kill(process, 9)
+            os.waitpid(process, 0)
+            os.close(terminal)
+
     def read_until(self, terminal, wanted):
         """What the terminal shows, until it shows that."""
         shown, end = "", time.monotonic() + 30
