@@ -78,6 +78,38 @@
     canvas.dispatchEvent(new PointerEvent('pointerleave', {bubbles: true}));
     check(tip.hidden, 'the tooltip stays');
 
+    // A click on a rank's name opens and closes its lanes; of many ranks a group says its shares.
+    const frame = canvas.getBoundingClientRect(), was = row.open;
+    const pointer = (kind, x, y) => canvas.dispatchEvent(new PointerEvent(kind, {clientX: x, clientY: y, bubbles: true}));
+    for (const open of [!was, was]) {
+      for (const kind of ['pointerdown', 'pointerup']) pointer(kind, frame.left + 10, locate(row.all[0].id).y);
+      check(row.open === open, `the name of ${row.label} does not ${open ? 'open' : 'close'} it`);
+    }
+    if (expected.groups) {
+      pointer('pointermove', place.x, frame.bottom - 12);
+      check(!tip.hidden && tip.innerText.includes('a kernel runs'), `the tooltip of a group says ${tip.innerText}`);
+      pointer('pointerleave', 0, 0);
+    }
+    // The critical path goes and comes back; memory is that of another rank.
+    const painted = each => each.toDataURL(), withChain = painted(canvas);
+    if (expected.chain) {
+      press('c');
+      check(painted(canvas) !== withChain, 'c does not take the critical path away');
+      press('c');
+      check(painted(canvas) === withChain, 'c does not bring the critical path back');
+    }
+    const memory = document.getElementById('memory'), others = rows.filter(each => each.levels.length).length > 1;
+    if (!memory.hidden && others) {
+      canvas.focus({preventScroll: true});
+      const seen = new Set([painted(memory)]);
+      for (const key of ['ArrowUp', 'ArrowDown', 'ArrowDown']) {
+        press(key);
+        seen.add(painted(memory));
+      }
+      check(seen.size > 1, 'the arrows show no other memory');
+      canvas.blur();
+    }
+
     // Zoom: keys, buttons, wheel; moving; back to all.
     press('+');
     check(span() < end, '+ does not zoom in');

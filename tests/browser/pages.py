@@ -61,11 +61,11 @@ class Pages:
         page, result = self.result("simulate-1024", "simulate", "ring", "--set", "parallel.ranks=1024", "--set",
                                    "problem.sequence=4M", "--hardware", "h100x64", "--set", "parallel.algorithm=all_gather")
         del result
-        return page, {"operations": [{}, {}], "drawn": 0, "chain": True, "search": ["all_gather", None], "numbers": 1000,
+        return page, {"operations": [{}, {}], "drawn": 0, "chain": True, "search": ["all_gather", None], "numbers": 1000, "groups": True,
                       "texts": ["Left out:", "worst", "median", "best"]}
 
     def run(self):
-        return self.timeline("run", "run", "ring-small", "--device", "cpu", chain=False)
+        return self.timeline("run", "run", "ring-small", "--device", "cpu")
 
     def check(self):
         page, result = self.result("check", "check", "ring")
