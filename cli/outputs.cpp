@@ -62,9 +62,7 @@ void try_outputs(const Arguments& arguments) {
     } catch (const InputError&) {
       throw;
     } catch (const std::runtime_error& error) {
-      const std::string message = "--" + option + " " + error.what();
-      if (option == "html") throw EnvironmentError(message);
-      throw InputError(message);
+      throw EnvironmentError("--" + option + " " + error.what());
     }
   }
   for (const std::string& option : folders) {
@@ -82,7 +80,7 @@ void try_outputs(const Arguments& arguments) {
     } catch (const InputError&) {
       throw;
     } catch (const std::runtime_error& error) {
-      throw InputError("--" + option + " " + error.what());
+      throw EnvironmentError("--" + option + " " + error.what());
     }
   }
 }

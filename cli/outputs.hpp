@@ -10,9 +10,9 @@
 
 namespace cplab {
 
-// Throws InputError ("--json FILE: cannot be written: ...") if the target of --json, --csv, --save or an
-// output of a timeline cannot be written, or two of them are one file; EnvironmentError if that of --html
-// cannot be written. Ranks other than 0 write nothing and test nothing.
+// Throws EnvironmentError ("--json FILE: cannot be written: ...") if the target of --json, --csv, --html,
+// --save or an output of a timeline cannot be written, InputError if one has no name or two of them are one
+// file. Ranks other than 0 write nothing and test nothing.
 void try_outputs(const Arguments& arguments);
 
 // Writes all outputs of a timeline that the command line asks for, and says what was written. Throws

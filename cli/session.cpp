@@ -21,6 +21,17 @@ namespace cplab {
 
 namespace {
 
+// Who executes and sets a rate means the choice of kernels: without effect it would be a wrong measurement.
+void require_rates(const std::string& option, bool on_gpu, bool by_option) {
+  if (!on_gpu)
+    throw InputError(option +
+                     ": rates choose kernels on a GPU, and the CPU has none to choose; legal with "
+                     "--device gpu and --hardware NAME");
+  if (!by_option)
+    throw InputError(option +
+                     ": changes a rate of the machine that --hardware NAME names, and there is none");
+}
+
 // Most scenarios name a machine, also for commands that need none: only what was set on the command line is
 // worth a note.
 void note_unused(ScenarioFile& file, const std::string& command, Reads reads, bool by_option) {
@@ -34,7 +45,12 @@ void note_unused(ScenarioFile& file, const std::string& command, Reads reads, bo
     }
     if (file.table.is_set("hardware.file") && !(by_option && reads.rates))
       note(by_option ? "--hardware" : "--set hardware.file", why);
-    for (const auto& [key, value] : file.hardware_overrides) note(hardware_option(key, value), why);
+    for (const auto& [key, value] : file.hardware_overrides) {
+      if (reads.executes && key.starts_with("rates."))
+        require_rates(hardware_option(key, value), reads.rates, by_option);
+      else
+        note(hardware_option(key, value), why);
+    }
   }
   const bool set = file.table.is_set("simulate");
   // A plan's file repeats the settings of the scenario that it was built from.

@@ -21,8 +21,9 @@ namespace cplab {
 // What of a scenario a command reads beside problem, parallel and schedule; and whether a plan will do.
 struct Reads {
   bool hardware = false, simulate = false, plan = false;
-  bool rates = false;  // kernels are chosen by the rates of the machine that --hardware names
-  bool form = false;   // of a plan that it does not check: whether it is well-formed is asked before
+  bool executes = false;  // and so would choose kernels by rates, if any
+  bool rates = false;     // it does, by those of the machine that --hardware names
+  bool form = false;      // of a plan that it does not check: whether it is well-formed is asked before
 };
 // The scenario or the plan that the command line names, --set applied; its notes say what `command` does not
 // use of it. Throws InputError if it names none.

@@ -167,7 +167,11 @@ int command_calibrate(const Arguments& arguments, Console& console) {
     processes.follow(seed_of(arguments));
     return exit_fine;
   }
-  (void)try_output_file(arguments.text("out", ""));
+  try {
+    (void)try_output_file(arguments.text("out", ""));
+  } catch (const std::runtime_error& error) {
+    throw EnvironmentError("--out " + std::string(error.what()));
+  }
   try {
     const State state = calibrated(arguments, console, processes);
     processes.release_others();

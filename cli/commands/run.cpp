@@ -119,7 +119,8 @@ MeasuredOn measured_on(const std::optional<GpuRun>& gpu, const Plan& plan) {
 
 int report_run(const Arguments& arguments, Console& console) {
   const bool gpu = on_gpu(arguments, "gpu");
-  ScenarioFile file = scenario_of(arguments, "run", {.plan = true, .rates = gpu, .form = true});
+  ScenarioFile file =
+      scenario_of(arguments, "run", {.plan = true, .executes = true, .rates = gpu, .form = true});
   if (gpu) require_gpu_kernels(file.scenario.problem);
   const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
   note_unused_of_execution(arguments, gpu, file);

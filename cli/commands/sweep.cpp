@@ -66,7 +66,7 @@ SweepOutputs outputs_of(const Arguments& arguments, const Study* study, const st
     try {
       (void)try_output_file(file);
     } catch (const std::runtime_error& error) {
-      throw InputError(error.what());
+      throw EnvironmentError(error.what());
     }
   }
   return outputs;

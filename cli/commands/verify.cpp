@@ -174,7 +174,8 @@ int verify_against(const Arguments& arguments, Console& console, ScenarioFile& f
 }  // namespace
 
 int command_verify(const Arguments& arguments, Console& console) {
-  ScenarioFile file = scenario_of(arguments, "verify", {.plan = true, .rates = on_gpu(arguments, "cpu")});
+  ScenarioFile file =
+      scenario_of(arguments, "verify", {.plan = true, .executes = true, .rates = on_gpu(arguments, "cpu")});
   if (arguments.has("sample") && arguments.has("save"))
     throw InputError("--save: not beside --sample, which does not compute what is right of every row");
   if (arguments.has("tensors") && !arguments.has("against"))

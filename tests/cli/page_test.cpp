@@ -67,7 +67,7 @@ TEST_CASE("run: measured, with the critical path that its times leave, and what 
   const Made made = make(folder, {"run", "ring-small", "--device", "cpu", "--iterations", "2"});
   const auto chain = cplab::testing::decode_chain(made.page.timeline);
   REQUIRE_FALSE(chain.empty());
-  CHECK(chain.back().end == made.page.timeline["end_ns"].get<std::int64_t>());
+  CHECK(chain.back().end_ns == made.page.timeline["end_ns"].get<std::int64_t>());
   CHECK(contains(made.page.visible, "A run records no reasons"));
   CHECK(contains(made.page.visible, "One thread executes all ranks"));
   double parts_s = 0, shares = 0;

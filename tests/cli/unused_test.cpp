@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/arguments.hpp"
+#include "cli/files/toml_table.hpp"
+#include "cli/session.hpp"
 #include "cli/verify/npy.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/contains.hpp"
@@ -159,4 +162,27 @@ TEST_CASE("show, check, verify and run need no tables and no machine") {
   // A machine that is too small, or wrong.
   CHECK(contains(fine({"show", some_scenario, "--set", "parallel.ranks=16"}).out, "16 ranks need 2 nodes"));
   CHECK(run_cplab({"show", some_scenario, "--set", "hardware.gpu.smz=1"}).code == 2);
+}
+
+TEST_CASE("a rate that is set for an execution takes effect or is refused") {
+  for (const char* command : {"run", "verify"}) {
+    const ProgramResult result =
+        run_cplab({command, "ring-small", "--device", "cpu", "--set", "hardware.rates.fill_us=3"});
+    CHECK(result.code == 2);
+    CHECK(result.out.empty());
+    CHECK(contains(result.err, "--set hardware.rates.fill_us"));
+    CHECK(contains(result.err, "the CPU has none to choose; legal with --device gpu and --hardware NAME"));
+  }
+  // On a GPU, of which nothing is asked yet: without a machine to change, and with one.
+  const auto notes = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"ring-small", "--set", "hardware.rates.fill_us=3"};
+    words.insert(words.end(), more.begin(), more.end());
+    const std::vector<cplab::OptionSpec> options{{"set", "KEY=VALUE", "", true}, {"hardware", "FILE", ""}};
+    return cplab::scenario_of(cplab::Arguments(words, options, 1), "run", {.executes = true, .rates = true})
+        .notes;
+  };
+  CHECK_THROWS_WITH_AS(notes({}),
+                       doctest::Contains("of the machine that --hardware NAME names, and there is none"),
+                       cplab::InputError);
+  for (const std::string& note : notes({"--hardware", "h200x4"})) CHECK_FALSE(contains(note, "rates"));
 }
