@@ -335,9 +335,9 @@
     element('found').textContent = hitSet ? `${hits.length} found` : '';
     draw();
   }
-  function nextHit(by) {
+  function nextHit() {
     if (!hitSet || !hits.length) return;
-    hit = hit < 0 && by < 0 ? hits.length - 1 : (hit + by + hits.length) % hits.length;
+    hit = (hit + 1) % hits.length;
     const box = hits[hit];
     if (!box.row.open) toggle(box.row);
     showAround(box, Math.max((box.end - box.start) * 6, Math.min(view.to - view.from, END / 4)));
@@ -379,7 +379,7 @@
   const field = element('search'), chainBox = element('chain');
   field.addEventListener('input', () => search(field.value));
   field.addEventListener('keydown', event => {
-    if (event.key === 'Enter') nextHit(event.shiftKey ? -1 : 1);
+    if (event.key === 'Enter') nextHit();
     if (event.key === 'Escape') {
       field.value = '';
       search('');
@@ -389,7 +389,7 @@
   });
   const keys = {
     ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), '+': () => zoom(0.7), '-': () => zoom(1 / 0.7), '0': showAll,
-    '/': () => field.focus(), n: () => nextHit(1), c: () => chainBox.click(),
+    '/': () => field.focus(), n: nextHit, c: () => chainBox.click(),
     Escape: () => { tip.hidden = true; choose(null); },
   };
   const keysOfDrawing = {ArrowUp: () => rememberNext(-1), ArrowDown: () => rememberNext(1)};
