@@ -79,8 +79,7 @@ const std::vector<Command>& commands() {
                                    machine_words};
   static const OptionSpec operations{"operations", "", "name every operation with its times in --json"};
   static const OptionSpec plan{"plan", "FILE", "a plan written by show --json; - is standard input"};
-  static const OptionSpec ranks{"ranks", "",
-                                "print every rank (default: the worst, the best and the mean of many)"};
+  static const OptionSpec ranks{"ranks", "", "print every rank (default: worst, best and mean of many)"};
   static const std::vector<Command> table{
       {"list",
        "[KIND]",
@@ -176,6 +175,7 @@ const std::vector<Command>& commands() {
         inputs,
         {"against", "DIR", against_help},
         {"tensors", "T,...", "of --against: these outputs alone, such as out,dq (default: all)"},
+        {"sums", "T=N,...", "of --against: tolerances allow N additions in problem.dtype, such as dkv=8"},
         {"sample", "N",
          "compare N rows per tensor and head, drawn by --seed, and all edges of sequences and shards; what "
          "softmax attention needs for these is computed alone (default: all)"},

@@ -3,12 +3,14 @@
 // of it.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <ostream>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,9 @@
 namespace cplab {
 
 namespace {
+
+// More additions of a result than any implementation has, and far from what would make tolerances overflow.
+constexpr int most_declared_sums = 1 << 20;
 
 TextTable tensor_table(const std::vector<TensorFigures>& tensors, const char* right, const char* wrong) {
   TextTable table({{"rank", ""},
@@ -68,6 +73,14 @@ void require_alone(const Arguments& arguments) {
       throw InputError(std::string("--") + option +
                        ": not beside --against, which compares the files of a folder and executes nothing");
   }
+}
+
+// And without it not what is asked of somebody else's results.
+void require_executed(const Arguments& arguments) {
+  if (arguments.has("tensors"))
+    throw InputError("--tensors: goes with --against; what is executed has all of its outputs");
+  if (arguments.has("sums"))
+    throw InputError("--sums: goes with --against; of what is executed the plan says what is added");
 }
 
 const char* reference_name(const Problem& problem) {
@@ -144,6 +157,31 @@ std::vector<std::string> tensors_asked(const Arguments& arguments) {
   return names;
 }
 
+// Of --sums dq=4,dkv=8: what the implementation that --against holds the results of adds in problem.dtype.
+DeclaredSums sums_declared(const Arguments& arguments) {
+  DeclaredSums sums;
+  std::istringstream list(arguments.text("sums", ""));
+  for (std::string pair; std::getline(list, pair, ',');) {
+    const std::size_t equals = pair.find('=');
+    const std::string name = pair.substr(0, equals);
+    double* const of = name == "out"   ? &sums.out
+                       : name == "dq"  ? &sums.dq
+                       : name == "dkv" ? &sums.dkv
+                                       : nullptr;
+    const std::string number = equals == std::string::npos ? "" : pair.substr(equals + 1);
+    int additions = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), additions);
+    if (of == nullptr || error != std::errc() || end != number.data() + number.size() || additions < 1 ||
+        additions > most_declared_sums)
+      throw InputError(
+          fmt::format("--sums: {} is not legal; legal: out=N, dq=N, dkv=N (dk and dv), with N from 1 "
+                      "to {}, such as dq=4,dkv=8",
+                      pair, most_declared_sums));
+    *of = additions;
+  }
+  return sums;
+}
+
 // The caller's results, DIR/*.npy, against the reference.
 int verify_against(const Arguments& arguments, Console& console, ScenarioFile& file, const Plan& plan,
                    Progress& progress) {
@@ -155,8 +193,15 @@ int verify_against(const Arguments& arguments, Console& console, ScenarioFile& f
     file.notes.push_back(note);
     console.say("note: " + note);
   });
+  const DeclaredSums sums = sums_declared(arguments);
+  if (arguments.has("sums")) {
+    const std::string note =
+        "tolerances allow for additions in problem.dtype beside the plan's: " + arguments.text("sums", "");
+    file.notes.push_back(note);
+    console.say("note: " + note);
+  }
   const VerifyResult result = verify_given(plan, inputs, read_outputs(p, directory, tensors_asked(arguments)),
-                                           &progress, sample ? &*sample : nullptr);
+                                           &progress, sample ? &*sample : nullptr, sums);
   progress.end();
   VerifyReport report;
   report.placement_padding_tokens = plan.placement_padding_tokens;
@@ -178,8 +223,7 @@ int command_verify(const Arguments& arguments, Console& console) {
       scenario_of(arguments, "verify", {.plan = true, .executes = true, .rates = on_gpu(arguments, "cpu")});
   if (arguments.has("sample") && arguments.has("save"))
     throw InputError("--save: not beside --sample, which does not compute what is right of every row");
-  if (arguments.has("tensors") && !arguments.has("against"))
-    throw InputError("--tensors: goes with --against; what is executed has all of its outputs");
+  if (!arguments.has("against")) require_executed(arguments);
   if (arguments.has("against")) {
     require_alone(arguments);
     note_unused_of_execution(arguments, true, file);

@@ -316,7 +316,7 @@ void compare_with_reference(const Plan& plan, const Inputs& inputs, const Execut
   const Problem& p = plan.scenario.problem;
   const StateEdges edges = state_edges(plan);
   const std::vector<Expected> expected =
-      expected_results(plan, inputs, edges, progress, options.sample, options.on_gpu);
+      expected_results(plan, inputs, edges, progress, options.sample, options.on_gpu, options.sums);
   std::vector<Comparison> comparisons;
   for (const ProblemTensor& tensor : tensors_of(p, Category::output))
     if (!options.given || options.given->find(tensor.name) != nullptr)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/progress.hpp"
+#include "cli/verify/roundings.hpp"
 #include "cli/verify/row_sample.hpp"
 #include "cli/verify/tensors.hpp"
 #include "exec/executor.hpp"
@@ -41,6 +42,7 @@ struct ComparisonOptions {
   Progress* progress = nullptr;         // is told the stages
   const SampledRows* sample = nullptr;  // of tensors with tokens these rows alone
   bool on_gpu = false;                  // executed there (PlanRoundings::by_blocks)
+  DeclaredSums sums = {};               // of results of somebody else
 };
 
 // The comparison alone, of a finished execution: appends to tensors and findings of `result`.

@@ -288,10 +288,12 @@ Expected expected_result(const Problem& problem, const PlanRoundings& roundings,
 }
 
 std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, const StateEdges& edges,
-                                       Progress* progress, const SampledRows* sample, bool by_blocks) {
+                                       Progress* progress, const SampledRows* sample, bool by_blocks,
+                                       const DeclaredSums& sums) {
   const Problem& p = plan.scenario.problem;
   PlanRoundings roundings = count_roundings(plan);
   roundings.by_blocks = by_blocks;
+  add_declared(sums, roundings);
   std::vector<Expected> expected;
   std::int64_t first = 0, first_key = 0;
   for (std::size_t b = 0; b < p.lengths.size(); ++b) {

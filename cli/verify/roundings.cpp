@@ -124,6 +124,16 @@ Roundings larger(const Roundings& a, const Roundings& b) {
 
 }  // namespace
 
+void add_declared(const DeclaredSums& sums, PlanRoundings& roundings) {
+  const auto add = [](double additions, Roundings& to) {
+    to.running += additions;
+    to.operations += additions;
+  };
+  add(sums.out, roundings.out);
+  add(sums.dq, roundings.dq);
+  add(sums.dkv, roundings.dkv);
+}
+
 PlanRoundings count_roundings(const Plan& plan) {
   PlanRoundings total;
   if (plan.scenario.problem.dtype == DType::fp64) return total;

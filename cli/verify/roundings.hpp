@@ -40,6 +40,13 @@ struct PlanRoundings {
   bool by_blocks = false;
 };
 
+// Additions into a result that is stored in nominal, how many to each element, beside what the plan has: of
+// results that somebody else's implementation computed, who says so. dkv: dk and dv.
+struct DeclaredSums {
+  double out = 0, dq = 0, dkv = 0;
+};
+void add_declared(const DeclaredSums& sums, PlanRoundings& roundings);
+
 // Counts them by following the results of attend and attend_backward, or of the operations of linear
 // attention, through copies, casts, additions and communication. fp64 problems and plans without attention
 // give zeros.

@@ -134,11 +134,11 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
 }
 
 VerifyResult verify_given(const Plan& plan, const Inputs& inputs, Outputs given, Progress* progress,
-                          const SampledRows* sample) {
+                          const SampledRows* sample, const DeclaredSums& sums) {
   VerifyResult result;
   const GivenResults results(plan, given);
   compare_with_reference(plan, inputs, results, result,
-                         {.given = &given, .progress = progress, .sample = sample});
+                         {.given = &given, .progress = progress, .sample = sample, .sums = sums});
   result.outputs = std::move(given);
   return result;
 }

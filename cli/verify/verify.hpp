@@ -37,8 +37,8 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
 std::string one_sentence(const std::exception& hang);
 
 // The caller's own results against the reference, nothing executed: `given` in global order, as read_outputs
-// gives them. Tolerances are those of `plan`, whose ranks say where a finding is.
+// gives them. Tolerances are those of `plan`, whose ranks say where a finding is, with `sums` beside it.
 VerifyResult verify_given(const Plan& plan, const Inputs& inputs, Outputs given, Progress* progress,
-                          const SampledRows* sample = nullptr);
+                          const SampledRows* sample = nullptr, const DeclaredSums& sums = {});
 
 }  // namespace cplab

@@ -6,7 +6,7 @@ from . import commands
 
 INPUTS, RESULTS = ("q", "k", "v", "dout"), ("out", "lse", "dq", "dk", "dv")
 _DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
-_PROBLEM = ("mask", "window", "scale", "softcap", "prefix", "chunk", "direction")
+_PROBLEM = ("mask", "align", "window", "scale", "softcap", "prefix", "chunk", "direction")
 _PARALLEL = ("ranks", "algorithm", "placement")
 
 
@@ -19,9 +19,11 @@ def verify(q, k, v, dout=None, *, scenario=None, dtype=None, **more):
 
     In global order: q [B, S, H, D], k [B, S, G, D], v [B, S, G, E], dout and out [B, S, H, E], lse [B, H, S], and dq, dk,
     dv like q, k, v; at least one of the results. Of any float dtype, device and strides: values are copied. ``dtype``
-    is the one that was computed in (default: that of q), and says what roundings are expected. ``mask`` ("causal",
-    "full") has to be given, and ``ranks``, ``algorithm``, ``placement`` if the ranks that a fault is on are to be named;
-    or ``scenario``, which says all of it. Other keywords are options of ``cplab verify``, such as ``sample``.
+    is the one that was computed in (default: that of q), and says what roundings are expected; ``sums``, such as
+    ``{"dkv": 8}``, how often dq, or dk and dv, were added to while stored in it (PyTorch's are, for every query head of a
+    key head). ``mask`` ("causal", "full") has to be given, and ``ranks``, ``algorithm``, ``placement`` if the ranks that
+    a fault is on are to be named; or ``scenario``, which says all of it. Other keywords are options of ``cplab verify``,
+    such as ``sample``.
     """
     import numpy
 
@@ -36,7 +38,9 @@ def verify(q, k, v, dout=None, *, scenario=None, dtype=None, **more):
     for name, given in {**inputs, **results}.items():
         arrays[name], kinds[name] = _array(numpy, name, given, name in results)
     sizes = _sizes(arrays)
-    dtype = dtype or kinds["q"]
+    dtype = _DTYPES.get(_name(dtype), dtype) if dtype else kinds["q"]
+    if isinstance(more.get("sums"), dict):
+        more["sums"] = ",".join(f"{name}={number}" for name, number in more["sums"].items())
     if dtype not in _DTYPES.values():
         raise ValueError(f"dtype = {dtype!r}; legal: {', '.join(_DTYPES.values())}")
     subject = scenario if scenario is not None else _scenario(sizes, dtype, "dout" in inputs, more)
@@ -52,11 +56,9 @@ def verify(q, k, v, dout=None, *, scenario=None, dtype=None, **more):
 
 def _array(numpy, name, given, is_result):
     """Its values as an array of NumPy, and the dtype that it has, as cplab calls it. ValueError that names it."""
-    if hasattr(given, "detach"):  # of PyTorch, on any device; NumPy has no bf16
-        kind = str(given.dtype).removeprefix("torch.")
-        strides = given.stride()
-        array = given.detach().cpu()
-        array = (array.float() if kind == "bfloat16" else array).numpy() if kind in _DTYPES else None
+    if hasattr(given, "detach"):
+        kind = _name(given.dtype)
+        array, strides = _of_torch(name, given, kind) if kind in _DTYPES else (None, ())
     else:
         array = given if isinstance(given, numpy.ndarray) else _imported(numpy, name, given)
         kind, strides = array.dtype.name, array.strides
@@ -70,6 +72,22 @@ def _array(numpy, name, given, is_result):
                 raise ValueError(f"{name}: stride 0 on axis {axis}: its {extent} elements there are one in memory, which "
                                  "no computation can have written; legal: a tensor of its own (contiguous(), copy())")
     return array, _DTYPES[kind]
+
+
+def _name(dtype):
+    """A dtype of PyTorch, of NumPy or a word, as a word."""
+    return getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
+
+
+def _of_torch(name, given, kind):
+    """The values of a tensor of PyTorch, on any device, and its strides. NumPy has no bf16."""
+    try:
+        array = given.detach().cpu().resolve_neg()
+        return (array.float() if kind == "bfloat16" else array).numpy(), given.stride()
+    except (NotImplementedError, RuntimeError, TypeError) as error:  # sparse, nested, on "meta", of a subclass, ...
+        what = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{name}: a tensor on {given.device} of layout {given.layout} whose values PyTorch does not give "
+                         f"({what}); legal: a dense one with data, such as to_dense() makes") from None
 
 
 def _imported(numpy, name, given):
@@ -104,6 +122,10 @@ def _sizes(arrays):
 def _scenario(sizes, dtype, has_dout, more):
     if "mask" not in more:
         raise ValueError('mask: has to be given; legal: "causal", "full", "none"')
+    if sizes["kv_sequence"] != sizes["sequence"] and "align" not in more and more["mask"] == "causal":
+        raise ValueError(f"k: a sequence of {sizes['kv_sequence']}, and {sizes['sequence']} of q, under a causal mask; legal: "
+                         'as many, or align="top_left" or "bottom_right". Axes are [batch, sequence, heads, size]: what '
+                         "has heads first, as for PyTorch's attention, needs transpose(1, 2)")
     problem = {key: value for key, value in sizes.items() if key != "kv_sequence"}
     if sizes["kv_sequence"] != sizes["sequence"]:
         problem["kv_sequence"] = sizes["kv_sequence"]
