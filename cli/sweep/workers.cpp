@@ -50,6 +50,20 @@ struct Worker {
   std::string received;
 };
 
+// Whether its process has ended; it is not reaped. Mostly the end of its socket says so first. But another
+// sweep, in another thread of this program, may have forked a process that has a copy of it, and that keeps
+// it open.
+bool has_ended(const Worker& worker) {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(worker.process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == worker.process;
+}
+
+bool is_readable(const Worker& worker) {
+  pollfd one{worker.socket, POLLIN, 0};
+  return ::poll(&one, 1, 0) > 0;
+}
+
 [[noreturn]] void serve(int socket, const WorkerCalls& calls) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read what it finds
   int code = 0;
@@ -163,10 +177,19 @@ class Pool {
     if (ended < 0 && errno != EINTR) fail("poll");
     if (ended <= 0) {
       if (calls_.waiting) calls_.waiting();
+      look_for_ended();
       return;
     }
     for (std::size_t w = 0; w < workers_.size(); ++w)
       if (ready[w].revents != 0) take(workers_[w]);
+  }
+
+  // What an ended process wrote before is taken first.
+  void look_for_ended() {
+    for (Worker& worker : workers_) {
+      if (!worker.number || !has_ended(worker)) continue;
+      is_readable(worker) ? take(worker) : replace(worker);
+    }
   }
 
   void take(Worker& worker) {

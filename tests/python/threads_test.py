@@ -1,4 +1,6 @@
 """Calls from several threads run beside one another and answer what they answer alone; the GIL is free meanwhile."""
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -8,7 +10,47 @@ import cplab
 from commands_test import SMALL, with_changes
 
 
+STUDY = {"scenario": "ring-small", "vary": {"problem.sequence": [64, 128, 192, 256],
+                                            "parallel.algorithm": ["ring", "all_gather"]}}
+FIRST_CALLS = f"""
+import threading, cplab
+together = threading.Barrier(6)
+def call(i):
+    together.wait()
+    for name in ("ring", "hierarchical", "all-to-all")[i // 2:]:
+        answers.append(cplab.sweep({STUDY}, workers=3) if i % 2 else cplab.simulate(name))
+answers = []
+threads = [threading.Thread(target=call, args=(i,)) for i in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(answers))
+"""
+
+
 class Threads(unittest.TestCase):
+    def test_sweeps_fork_beside_other_calls(self):
+        """A process of a sweep has only the thread that forked it: it must not wait for what others were about."""
+        alone = cplab.sweep(STUDY, workers=3).to_dict()
+        over = threading.Event()
+
+        def simulate():
+            while not over.is_set():
+                cplab.simulate("ring-64", set={"problem.sequence": "64K"})
+
+        with ThreadPoolExecutor(3) as pool:
+            busy = [pool.submit(simulate) for _ in range(2)]
+            sweeps = [pool.submit(lambda: cplab.sweep(STUDY, workers=3).to_dict()) for _ in range(20)]
+            answers = [each.result(timeout=60) for each in sweeps]
+            over.set()
+            for each in busy:
+                each.result()
+        self.assertEqual(answers, 20 * [alone])
+
+    def test_first_calls_of_a_process_beside_sweeps(self):
+        for _ in range(3):
+            ended = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True, timeout=60)
+            self.assertEqual((ended.stdout, ended.stderr), ("12\n", ""))
+
     def test_answers_are_those_of_calls_alone(self):
         def work(i):
             scenario = with_changes(SMALL, problem__sequence=96 + 8 * (i % 10), parallel__ranks=2 + i % 4)

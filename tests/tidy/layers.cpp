@@ -254,7 +254,7 @@ std::string complaint(std::string_view path, const Include& include) {
     if (!contains(party->extensions, extension)) return name + " belongs into sources, never into a header";
     return "";
   }
-  static const Names near_machine = {"sim", "exec", "calibrate", "kernels", "report", "cli"};
+  static const Names near_machine = {"sim", "exec", "calibrate", "kernels", "report", "cli", "python"};
   if (is_system(include.name) && contains(near_machine, from) && !header) return "";
   return std::string(from) + "/ may not include " + quoted_name +
          ": no standard header, and none that tests/tidy/layers.cpp allows here";
