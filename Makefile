@@ -6,7 +6,8 @@
 #   make build      build/release/cplab alone, with GPU code wherever nvcc is
 #   make gpu        the programs that check, time and measure on a GPU too (needs nvcc); scripts/gpu/ runs them
 #   make grid       every three and every four choices of every algorithm verified together, and 110000 mutants
-#   make wheel-test build the wheel of the Python package and try it in a fresh venv (needs the registry of Python)
+#   make wheel-test build the wheel of the Python package and try it in a fresh venv (needs the registry of Python);
+#                   PYTHON="python3.12 python3.13": built by the first, tried with both
 #   make fuzz       hostile input for the readers of files and messages, a minute each (installs clang when missing)
 #   make figures    draw the figures of README and docs anew (installs matplotlib and Chromium when missing)
 #   make site       the pages of docs/ as a static site in build/site/html (installs mkdocs when missing)
@@ -41,9 +42,13 @@ test:
 nightly:
 	@scripts/setup.sh build test
 	@scripts/setup.sh browser || echo "cplab: without a browser" >&2
+	@scripts/setup.sh python || true
+	@scripts/python_venv.sh
 	@scripts/build.sh nightly
 	@scripts/test.sh nightly
 	@$(MAKE) wheel-test
+	@docs/shown/notebook.sh
+	@docs/shown/notebook.sh build/wheel-test/dist/cplab-*.whl
 
 build: setup
 	@scripts/build.sh release cplab
@@ -76,7 +81,7 @@ site: build
 
 wheel-test:
 	@scripts/setup.sh build python
-	@scripts/wheel_test.sh
+	@scripts/wheel_test.sh $(PYTHON)
 
 format:
 	@scripts/setup.sh lint

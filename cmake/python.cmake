@@ -17,6 +17,11 @@ if(Python_FOUND)
   execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
     OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   find_package(nanobind CONFIG QUIET)
+  # nanobind keeps to the stable ABI (from Python 3.12 on) where this target is. CMake makes it from 3.26 on, with the
+  # same headers; only on Windows anything is linked by it.
+  if(NOT TARGET Python::SABIModule)
+    add_library(Python::SABIModule INTERFACE IMPORTED)
+  endif()
 endif()
 if(nanobind_FOUND)
   set(CPLAB_HAVE_PYTHON ON)
