@@ -28,6 +28,7 @@ package=${CPLAB_PACKAGE:-build/release/python}
 python=python3
 [ -n "$wheel" ] || ! [ -x build/python/bin/python3 ] || python=build/python/bin/python3
 python=${PYTHON:-$python}
+python=${python%% *}  # the first, as of make wheel-test
 
 if [ -n "$wheel" ]; then
   [ -f "$wheel" ] || lacking "there is no wheel $wheel"
