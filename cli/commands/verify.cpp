@@ -160,7 +160,8 @@ std::vector<std::string> tensors_asked(const Arguments& arguments) {
 // Of --sums dq=4,dkv=8: what the implementation that --against holds the results of adds in problem.dtype.
 DeclaredSums sums_declared(const Arguments& arguments) {
   DeclaredSums sums;
-  std::istringstream list(arguments.text("sums", ""));
+  if (!arguments.has("sums")) return sums;
+  std::istringstream list(arguments.text("sums", "") + ",");  // of nothing one pair, which is not legal
   for (std::string pair; std::getline(list, pair, ',');) {
     const std::size_t equals = pair.find('=');
     const std::string name = pair.substr(0, equals);
@@ -174,7 +175,7 @@ DeclaredSums sums_declared(const Arguments& arguments) {
     if (of == nullptr || error != std::errc() || end != number.data() + number.size() || additions < 1 ||
         additions > most_declared_sums)
       throw InputError(
-          fmt::format("--sums: {} is not legal; legal: out=N, dq=N, dkv=N (dk and dv), with N from 1 "
+          fmt::format("--sums: \"{}\" is not legal; legal: out=N, dq=N, dkv=N (dk and dv), with N from 1 "
                       "to {}, such as dq=4,dkv=8",
                       pair, most_declared_sums));
     *of = additions;

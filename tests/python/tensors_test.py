@@ -148,7 +148,7 @@ class Tensors(unittest.TestCase):
         dv[0, 20, 0, 5] += 0.5
         self.assertFalse(cplab.verify(q, k, v, dout, dv=dv, sums=sums, **self.layout).ok)
         for wrong in ({"dk": 3}, {"dkv": 0}, {"dkv": "many"}):
-            with self.assertRaisesRegex(cplab.ScenarioError, "--sums: dk.* is not legal; legal: out=N, dq=N, dkv=N"):
+            with self.assertRaisesRegex(cplab.ScenarioError, '--sums: "dk.*" is not legal; legal: out=N, dq=N, dkv=N'):
                 cplab.verify(q, k, v, dout, dv=dv, sums=wrong, **self.layout)
 
     @unittest.skipUnless(torch, "PyTorch is not installed")

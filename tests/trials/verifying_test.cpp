@@ -138,6 +138,17 @@ TEST_CASE(
   CHECK(contains(some("dkv").err, "--tensors dkv: no output of this problem; legal: out, "));
   CHECK(contains(verify({"--tensors", "out"}).err, "--tensors: goes with --against"));
   CHECK(verify({"--against", saved, "--inject", "stale-kv"}).code == 2);
+  // What is added in the dtype is declared, and legal.
+  const auto with_sums = [&](const std::string& sums) {
+    return verify({"--inputs", saved, "--against", saved, "--tensors", "out,dv", "--sums", sums});
+  };
+  CHECK(with_sums("out=1,dq=3,dkv=8").code == 0);
+  for (const std::string bad : {"", "dkv", "dkv=", "dkv=0", "dkv=1.5", "dk=3", "=8", "dkv=99999999999"}) {
+    const ProgramResult refused = with_sums(bad);
+    CHECK(refused.code == 2);
+    CHECK(contains(refused.err, "is not legal; legal: out=N, dq=N, dkv=N"));
+  }
+  CHECK(contains(verify({"--sums", "dkv=8"}).err, "--sums: goes with --against"));
 }
 
 namespace {
