@@ -38,13 +38,16 @@ def binds(call, copy_bytes_s):
     return "memory" if flops_of(call) / bytes_of(call) < PEAK_FLOPS / copy_bytes_s else "tensor cores"
 
 
-def of_round(record):
-    """Calls of a side-by-side record: the kernel that the table takes."""
-    for row in record["rows"]:
-        if row["candidate"] == "best" and row["direction"] == "backward":
+def of_rounds(records):
+    """Calls of side-by-side records of dense batches: the kernel that the table takes, each call once."""
+    calls = {}
+    for row in (row for record in records for row in record["rows"]):
+        if row["candidate"] == "best" and row["direction"] == "backward" and "shape" in row:
             batch, sequence, heads, head_size = row["shape"]
-            yield dict(batch=batch, sequence=sequence, heads=heads, kv_heads=heads, head_size=head_size,
-                       causal=row["causal"], seconds=row["seconds"])
+            call = dict(batch=batch, sequence=sequence, heads=heads, kv_heads=row.get("kv_heads", heads),
+                        head_size=head_size, causal=row["causal"])
+            calls.setdefault(tuple(call.values()), dict(call, seconds=row["seconds"]))
+    return calls.values()
 
 
 def of_study(record):
@@ -112,7 +115,8 @@ def main():
     arguments = parser.parse_args()
     if arguments.self_check:
         return self_check()
-    calls = [*of_round(read("h200x2-2026-11-23-attention.json")),
+    peers = map(json.loads, (ROOT / "h200-2026-11-29-peers.jsonl").read_text().splitlines())
+    calls = [*of_rounds(each["record"] for each in peers if each["kind"] == "peer"),
              *of_study(read("h200x2-2026-11-23-choices.json"))]
     copy_bytes_s = read("h200-2026-11-23-copies.json")["copy_bytes_s"]
     print("\n".join(table(calls, copy_bytes_s, arguments.shapes)))
