@@ -130,15 +130,16 @@ TEST_CASE("pieces of planes that lie apart, and of rows at other strides") {
   Numbered keys(plan.ranks[0]), values(plan.ranks[0]), queries(plan.ranks[0]);
   // q: each row 30 elements behind the one before, its heads 7 apart.
   std::vector<BufferMemory> memory{{keys.base(), values.base(), {}}, {queries.base(), nullptr, {30, 7}}};
-  const Binder binder(plan.ranks[0], DType::fp64, memory);
   const auto view_of = [&](std::uint32_t buffer, std::vector<RowRange> rows) {
     return plan.ranks[0]
         .views[rank.view({.buffer = buffer, .width_end = 5, .head_begin = 1, .head_end = 3}, rows)];
   };
   for (const std::vector<RowRange>& rows :
        {std::vector<RowRange>{{2, 3, 1}}, {{1, 3, 2}}, {{0, 2, 1}, {5, 2, 1}}}) {
-    const auto planes = binder.pieces(view_of(kv, rows));
-    const auto whole = binder.pieces(view_of(q, rows));
+    const View of_keys = view_of(kv, rows), of_queries = view_of(q, rows);
+    const Binder binder(plan.ranks[0], DType::fp64, memory);
+    const auto planes = binder.pieces(of_keys);
+    const auto whole = binder.pieces(of_queries);
     REQUIRE(planes.size() == 2);
     REQUIRE(whole.size() == 1);
     const auto numbers = row_numbers(rows, 8);
@@ -153,6 +154,7 @@ TEST_CASE("pieces of planes that lie apart, and of rows at other strides") {
     }
   }
   // Of messages: bytes of the second plane count from where it would lie behind the first.
+  const Binder binder(plan.ranks[0], DType::fp64, memory);
   CHECK(binder.address({kv, 8 * 8 * 4 * 2}) == values.base());
   CHECK(binder.address({kv, 8 * (8 * 4 * 2 + 3)}) == values.base() + 8 * 3);
   CHECK(binder.address({kv, 8 * (8 * 4 * 2 - 1)}) == keys.base() + 8 * (8 * 4 * 2 - 1));
