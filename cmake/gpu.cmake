@@ -45,7 +45,8 @@ elseif(CPLAB_HAVE_CUDA OR CPLAB_NCCL STREQUAL "ON")
   find_library(NCCL_LIBRARY nccl HINTS "${NCCL_HOME}" "$ENV{NCCL_HOME}" ${CUDAToolkit_LIBRARY_DIR}
                PATH_SUFFIXES lib lib64)
   mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
-  if(CPLAB_HAVE_CUDA AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+  # The library is loaded, not linked: where it is not found here, the loader looks for it by its name.
+  if(CPLAB_HAVE_CUDA AND NCCL_INCLUDE_DIR)
     set(CPLAB_HAVE_NCCL ON)
     set(nccl_version "")
     foreach(part MAJOR MINOR PATCH)
@@ -61,7 +62,7 @@ elseif(CPLAB_HAVE_CUDA OR CPLAB_NCCL STREQUAL "ON")
     target_link_libraries(cplab_nccl INTERFACE CUDA::cudart_static)
     add_library(cplab::nccl ALIAS cplab_nccl)
   elseif(CPLAB_NCCL STREQUAL "ON")
-    message(FATAL_ERROR "CPLAB_NCCL=ON, but nccl.h and libnccl beside a CUDA toolkit were not found; "
+    message(FATAL_ERROR "CPLAB_NCCL=ON, but nccl.h beside a CUDA toolkit was not found; "
                         "NCCL_HOME says where they are")
   else()
     string(APPEND gpu_summary ", no NCCL found")

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/bind.hpp"
 #include "exec/gpu/executor.hpp"
 #include "exec/gpu/tensor_run.hpp"
 #include "kernels/no_gpu_code.hpp"
@@ -86,13 +87,25 @@ TensorPlace place_of(const Array& array, const PhaseTensor& tensor, int device) 
 class PyTensorRun {
  public:
   // `text`: a plan as `show --json` writes it.
-  PyTensorRun(const std::string& text, int rank, int device, const nb::bytes& id, bool deterministic)
+  PyTensorRun(const std::string& text, int rank, int device, const nb::bytes& id, bool deterministic,
+              std::size_t keep)
       : device_(device) {
     if (!have_gpu_device()) throw GpuError(kernels::no_gpu_code);
     const std::vector<char> world(id.c_str(), id.c_str() + id.size());
     const nb::gil_scoped_release released;
-    run_ = std::make_unique<TensorRun>(read_plan_json(text, "the plan"), rank, device, world, deterministic);
+    try {
+      run_ = std::make_unique<TensorRun>(read_plan_json(text, "the plan"), rank, device, world, deterministic,
+                                         keep);
+    } catch (const BadPlan& error) {
+      throw std::invalid_argument(error.what());
+    }
   }
+  ~PyTensorRun() {  // waits for the GPU
+    const nb::gil_scoped_release released;
+    run_.reset();
+  }
+  PyTensorRun(const PyTensorRun&) = delete;
+  PyTensorRun& operator=(const PyTensorRun&) = delete;
 
   static nb::bytes make_id() {
     const std::vector<char> id = TensorRun::make_id();
@@ -156,8 +169,8 @@ class PyTensorRun {
 void add_tensor_run(nb::module_& module) {
   module.def("have_gpu_code", &have_gpu_device);
   nb::class_<PyTensorRun>(module, "TensorRun")
-      .def(nb::init<const std::string&, int, int, const nb::bytes&, bool>(), nb::arg("text"), nb::arg("rank"),
-           nb::arg("device"), nb::arg("id"), nb::arg("deterministic"))
+      .def(nb::init<const std::string&, int, int, const nb::bytes&, bool, std::size_t>(), nb::arg("text"),
+           nb::arg("rank"), nb::arg("device"), nb::arg("id"), nb::arg("deterministic"), nb::arg("keep"))
       .def_static("make_id", &PyTensorRun::make_id)
       .def("tensors", &PyTensorRun::tensors, nb::arg("phase"))
       .def("queue", &PyTensorRun::queue, nb::arg("phase"), nb::arg("tensors"), nb::arg("scratch"),

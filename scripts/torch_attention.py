@@ -75,6 +75,9 @@ def dense(q, k, v, mask, dtype, sink=None, softcap=0):
 
 def mask_of(problem, sequence, device):
     i, j = torch.arange(sequence, device=device)[:, None], torch.arange(sequence, device=device)
+    if "lengths" in problem:  # one sample of the packed sequences, which do not see each other
+        number = torch.repeat_interleave(torch.arange(len(problem["lengths"])), torch.tensor(problem["lengths"])).to(device)
+        return (number[:, None] == number) & (j <= i)
     if problem.get("mask") == "causal":
         seen = j <= i
     else:
@@ -88,6 +91,9 @@ def scenario_of(case, ranks):
     problem = {"batch": 1, "sequence": 1024, "heads": 8, "kv_heads": 8, "head_size": 128, "dtype": "bf16",
                "mask": "causal", "direction": "forward+backward", **case.get("problem", {})}
     parallel = {"ranks": ranks, "algorithm": "ring", "placement": "zigzag", **case.get("parallel", {})}
+    if parallel.get("replicas", 1) > 1:  # as many ranks in all
+        parallel |= {"replicas": ranks, "ranks": 1}
+    problem = {key: value for key, value in problem.items() if value is not None}
     return {"problem": problem, "parallel": parallel, "schedule": case.get("schedule", {})}
 
 
@@ -103,7 +109,8 @@ class Case:
         self.group = group
         self.scenario = scenario_of(case, group.ranks)
         problem = self.scenario["problem"]
-        b, s, h, g, d = (problem[key] for key in ("batch", "sequence", "heads", "kv_heads", "head_size"))
+        h, g, d = (problem[key] for key in ("heads", "kv_heads", "head_size"))
+        b, s = (1, sum(problem["lengths"])) if "lengths" in problem else (problem["batch"], problem["sequence"])
         self.dtype = getattr(torch, {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}[problem["dtype"]])
         shapes = ((b, s, h, d), (b, s, g, d), (b, s, g, d), (b, s, h, d))
         self.q, self.k, self.v, self.dout = (random(shape, self.dtype, seed, group.device)
@@ -131,15 +138,19 @@ class Case:
         mask = mask_of(problem, self.q.shape[1], self.group.device)
         leaves = [t.detach().requires_grad_() for t in (self.q, self.k, self.v)]
         q, k, v = (t.transpose(1, 2) for t in leaves)
-        plain = self.scenario["problem"].get("mask") == "causal" and "window" not in self.scenario["problem"]
+        plain = problem.get("mask") == "causal" and "window" not in problem and "lengths" not in problem
         more = {"is_causal": True} if plain else {"attn_mask": mask}
         groups = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
         out = functional.scaled_dot_product_attention(q, k, v, **more, **groups).transpose(1, 2)
         gradients = torch.autograd.grad(out, leaves, dout)
         return dict(zip(("out", "dq", "dk", "dv"), (out.detach(), *gradients)))
 
+    def shard(self, tensor):
+        """Packed sequences have no axis of samples."""
+        return self.plan.shard(tensor[0] if "lengths" in self.scenario["problem"] else tensor)
+
     def shards(self):
-        return [self.plan.shard(t).requires_grad_(n < 3) for n, t in enumerate((self.q, self.k, self.v, self.dout))]
+        return [self.shard(t).requires_grad_(n < 3) for n, t in enumerate((self.q, self.k, self.v, self.dout))]
 
     def compare(self, found, what, dout=None):
         """Raises Wrong on all ranks if a result is off on one."""
@@ -151,11 +162,11 @@ class Case:
                 continue
             if name == "lse":
                 rows = wanted["lse"].transpose(1, 2)  # [B, S, H]
-                own = self.plan.shard(rows).flatten(0, 1).T
+                own = self.shard(rows).reshape(-1, rows.shape[2]).T
                 errors.append(off(tensor, own))
                 allowed.append(2.0 ** -18)  # fp32, of logits that are summed in fp32
                 continue
-            errors.append(off(tensor, wanted[name] if name == "dsink" else self.plan.shard(wanted[name])))
+            errors.append(off(tensor, wanted[name] if name == "dsink" else self.shard(wanted[name])))
             allowed.append(ALLOWED * self.group.largest([off(peer[name], wanted[name])])[0])
         errors = self.group.largest(errors)
         text = ", ".join(f"{name} {error:.1e} of {most:.1e}" for (name, error, most) in
@@ -194,9 +205,8 @@ def packed_projection(case, what):
     out, lse = case.run(*parts, dout)
     gradients = together.grad.split([heads, kv_heads, kv_heads], dim=2)
     case.compare(dict(zip(("out", "lse", "dq", "dk", "dv"), (out, lse, *gradients))), what)
-    sent = 0 if case.plan.world == 1 else 2
-    if not sent <= case.plan.copies - before <= 2:
-        raise Wrong(f"{what}: {case.plan.copies - before} copies; q was to be read in place")
+    if case.plan.copies - before != 2:
+        raise Wrong(f"{what}: {case.plan.copies - before} copies, of k and v; q was to be read in place")
 
 
 def heads_first(case, what):
@@ -236,6 +246,36 @@ def late_inputs_on_a_stream(case, what):
                 t.zero_()
     side.synchronize()
     case.compare(found, what)
+
+
+def two_streams(case, what):
+    """Two calls of one plan on two streams that do not wait for each other: their scratch memory is one."""
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    found = []
+    torch.cuda.synchronize()
+    for n, stream in enumerate(streams):
+        with torch.cuda.stream(stream):
+            q, k, v, dout = case.shards()
+            if n == 0:
+                torch.cuda._sleep(5_000_000)
+            out, lse = case.run(q, k, v, dout)
+            found.append((out, lse, q, k, v))
+    torch.cuda.synchronize()
+    for n, each in enumerate(found):
+        case.compare(results(*each), f"{what}, stream {n}")
+
+
+def few_bindings(case, what):
+    """More layers than places are remembered: the oldest binding goes while its kernels may still run."""
+    kept, case.plan = case.plan, cplab.torch.prepare(case.scenario, keep=2)
+    shards = [t.detach() for t in case.shards()]
+    queries = [shards[0].clone() for _ in range(8)]
+    outs = [cplab.torch.attention(q, *shards[1:3], plan=case.plan) for q in queries for _ in range(2)]
+    for out in outs[::5]:
+        case.compare({"out": out}, what)
+    if case.plan.bindings[1] < len(outs) // 2:
+        raise Wrong(f"{what}: {case.plan.bindings} bindings")
+    case.plan = kept
 
 
 def layers(case, what, count=6, steps=3):
@@ -303,9 +343,12 @@ CASES = {
     "all_to_all": {"parallel": {"algorithm": "all_to_all", "placement": "contiguous"}, "problem": {"kv_heads": 4}},
     "pass_q": {"parallel": {"algorithm": "pass_q"}},
     "bidirectional": {"parallel": {"algorithm": "bidirectional_ring"}},
+    "packed sequences": {"problem": {"batch": None, "sequence": None, "lengths": [304, 640, 80]}},
+    "replicas": {"problem": {"batch": 2}, "parallel": {"replicas": 2}},
     "ring fp32": {"problem": {"dtype": "fp32", "head_size": 32, "sequence": 256}},
 }
-STEPS = (packed_projection, heads_first, expanded_gradient, late_inputs_on_a_stream, layers, twice_and_checkpoints, refusals)
+STEPS = (packed_projection, heads_first, expanded_gradient, late_inputs_on_a_stream, two_streams, few_bindings, layers,
+         twice_and_checkpoints, refusals)
 
 
 def written_plan(group):

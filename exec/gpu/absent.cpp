@@ -1,4 +1,4 @@
-// The GPU executor in a build without CUDA: it says so.
+// The GPU executor, and plans on a framework's tensors, in a build without CUDA: they say so.
 #include <string>
 
 #include "exec/gpu/executor.hpp"
@@ -48,13 +48,10 @@ struct TensorRun::State {};
 std::vector<char> TensorRun::make_id() {
   throw GpuError(kernels::no_gpu_code);
 }
-TensorRun::TensorRun(Plan, int, int, const std::vector<char>&, bool) {
+TensorRun::TensorRun(Plan, int, int, std::vector<char>, bool, std::size_t) {
   throw GpuError(kernels::no_gpu_code);
 }
 TensorRun::~TensorRun() = default;
-bool TensorRun::has(Phase) const {
-  return false;
-}
 const std::vector<PhaseTensor>& TensorRun::tensors(Phase) const {
   static const std::vector<PhaseTensor> none;
   return none;

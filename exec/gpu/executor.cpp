@@ -119,7 +119,7 @@ void GpuExecutor::State::make_rank(int r) {
 }
 
 void GpuExecutor::State::set_up() {
-  facts.environment = gpu_environment();
+  facts.environment = gpu_environment(uses_nccl);
   facts.launch = options.rendezvous == nullptr ? "threads" : "processes";
   if (options.way != kernels::ChoiceWay::table)
     facts.environment.emplace_back("choose", kernels::name_of(options.way));

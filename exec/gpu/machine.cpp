@@ -104,7 +104,7 @@ void explain_memory(std::vector<RankMemory>& memory, int ranks_per_gpu) {
   }
 }
 
-std::vector<std::pair<std::string, std::string>> gpu_environment() {
+std::vector<std::pair<std::string, std::string>> gpu_environment(bool uses_nccl) {
   std::vector<std::pair<std::string, std::string>> out;
   cudaDeviceProp properties{};
   cuda_require(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties", -1);
@@ -121,7 +121,7 @@ std::vector<std::pair<std::string, std::string>> gpu_environment() {
   out.emplace_back("sms", std::to_string(properties.multiProcessorCount));
   out.emplace_back("driver_cuda", version(driver));
   out.emplace_back("cuda", version(runtime));
-  out.emplace_back("nccl", nccl_version());
+  out.emplace_back("nccl", uses_nccl || nccl_is_loaded() ? nccl_version() : "");
   out.emplace_back("clocks", "at most " + std::to_string(sm_khz / 1000) + " MHz, memory " +
                                  std::to_string(memory_khz / 1000) + " MHz");
   for (char** variable = environ; *variable != nullptr; ++variable) {

@@ -28,7 +28,8 @@ int multiprocessors(int device);  // how many it has
 // tables and arena; ranks that share a GPU share it evenly.
 void explain_memory(std::vector<RankMemory>& memory, int ranks_per_gpu);
 
-// gpu, gpus, compute_capability, sms, driver, cuda, nccl, clocks, NCCL_* variables.
-std::vector<std::pair<std::string, std::string>> gpu_environment();
+// gpu, gpus, compute_capability, sms, driver, cuda, nccl, clocks, NCCL_* variables. NCCL is loaded for its
+// version only where it is used: a framework that this process loads later brings its own.
+std::vector<std::pair<std::string, std::string>> gpu_environment(bool uses_nccl = true);
 
 }  // namespace cplab

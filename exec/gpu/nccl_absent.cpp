@@ -1,4 +1,4 @@
-// The link `nccl` in a build without NCCL: it says so.
+// The link `nccl` and its communicators in a build without NCCL: they say so.
 #include "exec/gpu/nccl_link.hpp"
 
 namespace cplab {
@@ -8,12 +8,15 @@ struct NcclLink::State {};
 namespace {
 
 [[noreturn]] void fail() {
-  throw GpuError("this build has no NCCL; schedule.transport=copy runs without it");
+  throw GpuError("this build has no NCCL (it was made without nccl.h)");
 }
 
 }  // namespace
 
 bool have_nccl() {
+  return false;
+}
+bool nccl_is_loaded() {
   return false;
 }
 std::string nccl_version() {
@@ -29,6 +32,8 @@ NcclWorld::NcclWorld(const std::vector<const Plan*>&, int rank, const Id&) : ran
   fail();
 }
 NcclWorld::~NcclWorld() = default;
+void NcclWorld::make(const std::vector<const Plan*>&, const Id&) {}
+void NcclWorld::split(const std::vector<int>&, const Key&) {}
 void NcclWorld::require_healthy() const {}
 void NcclWorld::abort() {}
 NcclLink::NcclLink(const Plan&, GpuRank&, NcclWorld&) {

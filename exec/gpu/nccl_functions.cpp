@@ -1,13 +1,18 @@
 // NCCL's functions, each a call into the library that this process has: where another framework has brought
-// one (PyTorch does), that one, because two NCCLs in a process do not know of each other's GPUs' memory and
-// connections; else the libnccl.so.2 that the loader finds, or that the build found. So nothing is linked
-// with NCCL, and a machine without it runs everything that sends nothing over it.
+// one (PyTorch does), that one, because two NCCLs in a process do not know of each other's connections; else
+// the one that the build found, or the libnccl.so.2 that the loader finds. So nothing is linked with NCCL,
+// and a machine without it runs everything that sends nothing over it. A framework that is linked with NCCL
+// as a static library has none to share.
 #include <dlfcn.h>
 #include <nccl.h>
 
 #include <string>
 
+#include "exec/gpu/nccl_world.hpp"
+
 namespace {
+
+constexpr const char* soname = "libnccl.so.2";
 
 struct Library {
   void* handle = nullptr;
@@ -17,13 +22,13 @@ struct Library {
 const Library& library() {
   static const Library loaded = [] {
     Library found;
-    // A library of this name that the process has is taken, wherever it lies.
-    for (const char* name : {"libnccl.so.2", CPLAB_NCCL_LIBRARY}) {
-      found.handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-      if (found.handle != nullptr) return found;
-      if (const char* reason = dlerror(); found.error.empty() && reason != nullptr) found.error = reason;
+    found.handle = dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
+    for (const char* name : {CPLAB_NCCL_LIBRARY, soname}) {
+      if (found.handle == nullptr) found.handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     }
-    found.error = "no NCCL can be loaded: " + found.error + "; schedule.transport=copy runs without it";
+    if (found.handle != nullptr) return found;
+    const char* reason = dlerror();
+    found.error = std::string("no NCCL can be loaded: ") + (reason == nullptr ? soname : reason);
     return found;
   }();
   return loaded;
@@ -36,6 +41,10 @@ Function* find(const char* name, Function*) {
 }
 
 }  // namespace
+
+bool cplab::nccl_is_loaded() {
+  return dlopen(soname, RTLD_NOW | RTLD_NOLOAD) != nullptr;
+}
 
 #define FORWARD(name, parameters, arguments)                           \
   ncclResult_t name parameters {                                       \

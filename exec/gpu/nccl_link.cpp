@@ -27,6 +27,26 @@ ncclDataType_t nccl_type(kernels::DType dtype) {
   return ncclInt8;
 }
 
+// NCCL's calls between begin and end are one. An exception ends them too: NCCL counts its groups by thread,
+// and the thread may be another framework's.
+class CallGroup {
+ public:
+  explicit CallGroup(int rank) : rank_(rank) { nccl_require(ncclGroupStart(), "ncclGroupStart", rank); }
+  ~CallGroup() {
+    if (!ended_) (void)ncclGroupEnd();
+  }
+  CallGroup(const CallGroup&) = delete;
+  CallGroup& operator=(const CallGroup&) = delete;
+  void end(ncclComm_t comm = nullptr) {
+    ended_ = true;
+    nccl_require(ncclGroupEnd(), "ncclGroupEnd", rank_, comm);
+  }
+
+ private:
+  int rank_;
+  bool ended_ = false;
+};
+
 }  // namespace
 
 struct NcclLink::State {
@@ -78,7 +98,8 @@ struct NcclLink::State {
       return static_cast<std::size_t>(sum.bytes) / kernels::bytes_of(sum.dtype);
     };
     if (meeting.kind == OpKind::barrier) {
-      nccl_require(ncclAllReduce(byte_to_meet, byte_to_meet, 1, ncclUint8, ncclMax, comm, stream),
+      std::byte* byte = world.byte_to_meet();
+      nccl_require(ncclAllReduce(byte, byte, 1, ncclUint8, ncclMax, comm, stream),
                    "ncclAllReduce of a barrier", id(), comm);
     }
     for (const Gather& gather : meeting.gathers) {
@@ -114,26 +135,12 @@ struct NcclLink::State {
   const Plan& plan;
   GpuRank& rank;
   NcclWorld& world;
-  std::byte* byte_to_meet = nullptr;  // on the GPU, for barriers; null if the plan has none
 };
 
 NcclLink::NcclLink(const Plan& plan, GpuRank& rank, NcclWorld& world)
-    : state_(std::make_unique<State>(plan, rank, world)) {
-  rank.use_device();
-  const std::vector<Operation>& operations = rank.plan().operations;
-  if (std::any_of(operations.begin(), operations.end(),
-                  [](const Operation& op) { return op.kind == OpKind::barrier; })) {
-    constexpr std::size_t whole_words = 256;  // NCCL reads more than the one byte
-    cuda_require(cudaMalloc(&state_->byte_to_meet, whole_words), "cudaMalloc", state_->id());
-    cuda_require(cudaMemset(state_->byte_to_meet, 0, whole_words), "cudaMemset", state_->id());
-  }
-}
+    : state_(std::make_unique<State>(plan, rank, world)) {}
 
-NcclLink::~NcclLink() {
-  if (state_->world.aborted()) return;
-  (void)cudaSetDevice(state_->rank.options().device);
-  (void)cudaFree(state_->byte_to_meet);
-}
+NcclLink::~NcclLink() = default;
 
 void NcclLink::connect(const GpuMessages& messages) {
   const RankPlan& own = state_->rank.plan();
@@ -158,14 +165,14 @@ void NcclLink::connect(const GpuMessages& messages) {
     const ncclComm_t comm = state_->world.comm(key);
     std::byte* scratch = nullptr;
     cuda_require(cudaMalloc(&scratch, 512), "cudaMalloc", state_->id());
-    nccl_require(ncclGroupStart(), "ncclGroupStart", state_->id());
+    CallGroup group(state_->id());
     for (const int peer : of.sends)
       nccl_require(ncclSend(scratch, 1, ncclInt8, state_->place(key.first, peer), comm, stream), "ncclSend",
                    state_->id());
     for (const int peer : of.receives)
       nccl_require(ncclRecv(scratch + 256, 1, ncclInt8, state_->place(key.first, peer), comm, stream),
                    "ncclRecv", state_->id());
-    nccl_require(ncclGroupEnd(), "ncclGroupEnd", state_->id());
+    group.end();
     cuda_require(cudaStreamSynchronize(stream), "cudaStreamSynchronize", state_->id());
     cuda_require(cudaFree(scratch), "cudaFree", state_->id());
   }
@@ -184,9 +191,9 @@ void NcclLink::connect(const GpuMessages& messages) {
     for (const Gather& gather : of.gathers) bytes.push_back(gather.bytes);
     for (const Sum& sum : of.sums) bytes.push_back(sum.bytes);
     if (!known.insert({NcclWorld::key_of(op), nccl_call(of.kind, &of), std::move(bytes)}).second) continue;
-    nccl_require(ncclGroupStart(), "ncclGroupStart", state_->id());
+    CallGroup group(state_->id());
     state_->queue_meeting(messages, of, state_->world.comm(NcclWorld::key_of(op)), stream);
-    nccl_require(ncclGroupEnd(), "ncclGroupEnd", state_->id());
+    group.end();
     cuda_require(cudaStreamSynchronize(stream), "cudaStreamSynchronize", state_->id());
   }
 }
@@ -200,13 +207,13 @@ void NcclLink::queue(std::uint32_t index, const GpuMessages& messages) {
   const GpuMeeting* meeting = messages.meeting_of({static_cast<std::uint32_t>(own.rank), index});
   const bool one_call = State::is_one_call(op.kind, meeting);
   if (!one_call) state_->queue_local_copies(index, messages, stream);
-  nccl_require(ncclGroupStart(), "ncclGroupStart", id);
+  CallGroup group(id);
   if (one_call) {
     state_->queue_meeting(messages, meeting->plan, comm, stream);
   } else {
     state_->queue_parts(index, messages, comm, stream);
   }
-  nccl_require(ncclGroupEnd(), "ncclGroupEnd", id, comm);
+  group.end(comm);
 }
 
 }  // namespace cplab

@@ -1,12 +1,8 @@
 // The link `nccl`: communication operations of one rank as grouped NCCL calls on the stream of their lane.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "exec/gpu/messages.hpp"
 #include "exec/gpu/nccl_world.hpp"

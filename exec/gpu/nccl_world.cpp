@@ -8,7 +8,7 @@
 #include <cstring>
 #include <set>
 
-#include "exec/gpu/error.hpp"
+#include "exec/gpu/rank.hpp"
 
 namespace cplab {
 
@@ -70,6 +70,15 @@ NcclWorld::Id NcclWorld::make_id() {
 }
 
 NcclWorld::NcclWorld(const std::vector<const Plan*>& plans, int rank, const Id& world) : rank_(rank) {
+  try {
+    make(plans, world);
+  } catch (...) {
+    abort();  // the others are in a collective that this rank will not come to
+    throw;
+  }
+}
+
+void NcclWorld::make(const std::vector<const Plan*>& plans, const Id& world) {
   ncclUniqueId id;
   if (world.size() != NCCL_UNIQUE_ID_BYTES)
     throw GpuError("rank 0 gave NCCL an id of " + std::to_string(world.size()) + " bytes, not " +
@@ -79,7 +88,7 @@ NcclWorld::NcclWorld(const std::vector<const Plan*>& plans, int rank, const Id& 
   const int ranks = static_cast<int>(plans.front()->ranks.size());
   ncclComm_t comm = nullptr;
   ncclConfig_t config = config_of(0);
-  nccl_require(ncclCommInitRankConfig(&comm, ranks, id, rank, &config), "ncclCommInitRankConfig", rank);
+  nccl_require(ncclCommInitRankConfig(&comm, ranks, id, rank_, &config), "ncclCommInitRankConfig", rank_);
   owned_.push_back(comm);
   // Each group has communicators of its own, so that two on two lanes do not wait for each other: one for
   // every number of channels that its operations say. The first group that is the world in its order has the
@@ -93,6 +102,14 @@ NcclWorld::NcclWorld(const std::vector<const Plan*>& plans, int rank, const Id& 
     }
     world_is_taken = true;
     comms_[key] = comm;
+  }
+  for (const Plan* plan : plans) {
+    const std::vector<Operation>& operations = plan->ranks[static_cast<std::size_t>(rank_)].operations;
+    const auto meets = [](const Operation& op) { return op.kind == OpKind::barrier; };
+    if (byte_to_meet_ != nullptr || std::none_of(operations.begin(), operations.end(), meets)) continue;
+    constexpr std::size_t whole_words = 256;  // NCCL reads more than the one byte
+    cuda_require(cudaMalloc(&byte_to_meet_, whole_words), "cudaMalloc", rank_);
+    cuda_require(cudaMemset(byte_to_meet_, 0, whole_words), "cudaMemset", rank_);
   }
 }
 
@@ -111,6 +128,7 @@ void NcclWorld::split(const std::vector<int>& members, const Key& key) {
 NcclWorld::~NcclWorld() {
   if (aborted_) return;
   (void)cudaSetDevice(device_);
+  (void)cudaFree(byte_to_meet_);
   for (auto comm = owned_.rbegin(); comm != owned_.rend(); ++comm) (void)ncclCommDestroy(*comm);
 }
 

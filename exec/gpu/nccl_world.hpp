@@ -1,9 +1,9 @@
 // The NCCL communicators that plans need: one for every group, and one for all ranks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -18,7 +18,8 @@ namespace cplab {
 using NcclComm = ncclComm*;
 
 bool have_nccl();            // in this build
-std::string nccl_version();  // "2.28.3", of the library that is loaded; empty without
+bool nccl_is_loaded();       // in this process, by us or by somebody else
+std::string nccl_version();  // "2.28.3", of the library, which is loaded now if need be; empty without
 
 // Throws GpuError unless `code` (an ncclResult_t) is ncclSuccess, with NCCL's last words on `comm`.
 void nccl_require(int code, const char* call, int rank, NcclComm comm = nullptr);
@@ -42,6 +43,8 @@ class NcclWorld {
   using Key = std::pair<std::uint16_t, std::uint8_t>;
   static Key key_of(const Operation& op) { return {op.group, op.channels}; }
   NcclComm comm(const Key& key) const { return comms_.at(key); }
+  // A byte on the GPU, for barriers; null where no plan has one.
+  std::byte* byte_to_meet() const { return byte_to_meet_; }
 
   // Throws GpuError if NCCL has found a failure (a peer that is gone, a network that is down).
   void require_healthy() const;
@@ -51,11 +54,13 @@ class NcclWorld {
   bool aborted() const { return aborted_; }
 
  private:
+  void make(const std::vector<const Plan*>& plans, const Id& id);
   void split(const std::vector<int>& members, const Key& key);
 
   int rank_, device_ = 0;
   std::vector<NcclComm> owned_;    // to be destroyed
   std::map<Key, NcclComm> comms_;  // null where the rank is no member
+  std::byte* byte_to_meet_ = nullptr;
   std::mutex mutex_;
   bool aborted_ = false;
 };

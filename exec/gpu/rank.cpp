@@ -56,6 +56,8 @@ GpuRank::GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& opti
     auto* memory = static_cast<std::byte*>(allocate(plan.arena_bytes + 2 * zone, "the arena"));
     const auto bytes = static_cast<std::size_t>(plan.arena_bytes + 2 * zone);
     cuda_require(cudaMemset(memory, 0xFF, bytes), "cudaMemset", plan.rank);
+    // It is on the default stream, which the lanes do not wait for.
+    cuda_require(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize", plan.rank);
     arena_ = memory + zone;
     for (const Buffer& buffer : plan.buffers) memory_.push_back({arena_ + buffer.offset, nullptr, {}});
   }

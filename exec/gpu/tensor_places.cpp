@@ -2,15 +2,15 @@
 #include "exec/gpu/tensor_places.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
+#include "derive/arena.hpp"
 #include "plan/operands.hpp"
 
 namespace cplab {
 
 namespace {
-
-constexpr std::int64_t alignment = 256;  // of what a plan's arena has
 
 bool is_callers(const Buffer& buffer) {
   return buffer.category == Category::input || buffer.category == Category::output ||
@@ -18,6 +18,28 @@ bool is_callers(const Buffer& buffer) {
 }
 
 }  // namespace
+
+void part_inputs(Plan& plan) {
+  for (RankPlan& rank : plan.ranks)
+    for (Buffer& buffer : rank.buffers)
+      buffer.apart =
+          buffer.category == Category::input && buffer.planes > 0 && buffer.slots == 1 && buffer.name == "kv";
+}
+
+bool needs_nccl(const Plan& plan) {
+  bool nccl = false;
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Operation& op : rank.operations) {
+      if (!is_communication(op.kind)) continue;
+      nccl = nccl || op.transport == Transport::nccl;
+      if (op.transport == Transport::nccl || plan.ranks.size() == 1) continue;
+      throw std::invalid_argument(operation_id(rank, op) +
+                                  " goes over copy; between ranks of a framework messages go over nccl: "
+                                  "schedule.transport=\"nccl\"");
+    }
+  }
+  return nccl;
+}
 
 PhaseMemory::PhaseMemory(const RankPlan& plan, DType nominal)
     : plan_(plan), uses_(plan.buffers.size()), scratch_(plan.buffers.size(), -1) {
@@ -84,7 +106,7 @@ void PhaseMemory::place_scratch() {
     const Buffer& buffer = plan_.buffers[b];
     shift += std::max<std::int64_t>(0, buffer.offset - end);
     scratch_[b] = buffer.offset - shift;
-    const std::int64_t bytes = (buffer.bytes + alignment - 1) / alignment * alignment;
+    const std::int64_t bytes = (buffer.bytes + arena_alignment - 1) / arena_alignment * arena_alignment;
     end = std::max(end, buffer.offset + bytes);
   }
   scratch_bytes_ = end - shift;

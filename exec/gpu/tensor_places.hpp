@@ -13,6 +13,14 @@
 
 namespace cplab {
 
+// The planes of every rank's buffer kv, if it is an input, are tensors of their own from now on
+// (Buffer::apart): a framework has K and V apart, and both ends of a message have to see the same pieces.
+void part_inputs(Plan&);
+
+// Whether anything goes over nccl. Throws std::invalid_argument for what goes over copy between ranks: that
+// link writes into peers' memory, and a framework's tensors are not mapped there.
+bool needs_nccl(const Plan&);
+
 class PhaseMemory {
  public:
   // Of a rank with the operations of one phase (derive/phases.hpp); the plan outlives this.

@@ -25,7 +25,7 @@ namespace cplab {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t most_bindings = 256;  // of a phase: a model has one for each layer
+constexpr std::int64_t most_tables_bytes = std::int64_t{1} << 29;  // of all bindings of a phase
 
 // Of the thread that calls; put back afterwards, because the caller's framework has its own idea of it.
 class CurrentDevice {
@@ -47,17 +47,35 @@ struct Binding {
   std::unique_ptr<NcclLink> link;
 };
 
+// Every part has its counterpart on all ranks; else the operation is never issued, and its rank would wait
+// for ever.
+void require_matched(const Plan& plan, const PlannedMessages& planned) {
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    for (std::size_t i = 0; i < plan.ranks[r].operations.size(); ++i) {
+      const Operation& op = plan.ranks[r].operations[i];
+      const PostedParts& posted = planned.posted[r][i];
+      if (posted.sends.size() + posted.receives.size() == op.parts.count) continue;
+      throw std::invalid_argument(
+          operation_id(plan.ranks[r], op) +
+          ": a part of it has no counterpart, or it can never begin; `check` says more");
+    }
+  }
+}
+
 // One phase of the plan.
 struct PhasePlan {
   PhasePlan(Plan plan_, int rank)
       : plan(std::move(plan_)),
         planned(plan),
-        memory(plan.ranks[static_cast<std::size_t>(rank)], plan.scenario.problem.dtype) {}
+        memory(plan.ranks[static_cast<std::size_t>(rank)], plan.scenario.problem.dtype) {
+    require_matched(plan, planned);
+  }
   Plan plan;
   PlannedMessages planned;
   PhaseMemory memory;
   std::list<Binding> bindings;  // the one that was used last comes first
-  // Of the kernels, of one binding; all of them have as much, because their plan is one.
+  // Of the kernels' tables, their scratch memory included, in one binding; one that needs more, because of
+  // how its tensors lie, has memory of its own.
   std::int64_t tables_bytes = 0;
 };
 
@@ -83,31 +101,6 @@ class Memory {
   std::vector<void*> all_;
 };
 
-// Planes of inputs are tensors of their own (Buffer::apart), on all ranks, so that both ends of a message see
-// the same pieces.
-void part_inputs(Plan& plan) {
-  for (RankPlan& rank : plan.ranks)
-    for (Buffer& buffer : rank.buffers)
-      buffer.apart = buffer.category == Category::input && buffer.planes > 0 && buffer.slots == 1;
-}
-
-// Whether anything goes over nccl. Throws std::invalid_argument for what goes over copy between ranks: that
-// link writes into peers' memory, and a framework's tensors are not mapped there.
-bool needs_nccl(const Plan& plan) {
-  bool nccl = false;
-  for (const RankPlan& rank : plan.ranks) {
-    for (const Operation& op : rank.operations) {
-      if (!is_communication(op.kind)) continue;
-      nccl = nccl || op.transport == Transport::nccl;
-      if (op.transport == Transport::nccl || plan.ranks.size() == 1) continue;
-      throw std::invalid_argument(operation_id(rank, op) +
-                                  " goes over copy; between ranks of a framework messages go over nccl: "
-                                  "schedule.transport=\"nccl\"");
-    }
-  }
-  return nccl;
-}
-
 }  // namespace
 
 struct TensorRun::State {
@@ -127,6 +120,7 @@ struct TensorRun::State {
   void* free_tables(PhasePlan& phase_plan);
   void connect(PhasePlan& phase_plan) const;
   void issue(const Binding& binding);
+  void join_lanes(GpuRank& own, cudaStream_t callers);
 
   Plan plan;
   int rank = 0, device = 0;
@@ -135,7 +129,10 @@ struct TensorRun::State {
   std::shared_ptr<GpuStreams> streams = std::make_shared<GpuStreams>();
   Memory memory;
   std::array<std::unique_ptr<PhasePlan>, 2> phases;  // forward, backward; null: the plan has none
-  cudaEvent_t fork = nullptr, join = nullptr;
+  // Where a call begins on its caller's stream, where a lane has come to in it, and where the last call ends:
+  // the next one has the same scratch memory, perhaps on another stream.
+  cudaEvent_t fork = nullptr, join = nullptr, ended = nullptr;
+  std::size_t keep = 0;  // bindings of a phase
   std::uint32_t repetitions = 0;
   std::int64_t known = 0, bound = 0;
   std::mutex mutex;
@@ -193,10 +190,12 @@ Binding& TensorRun::State::binding_of(PhasePlan& phase_plan, std::span<const Ten
   return phase_plan.bindings.front();
 }
 
-// For the tables of one more binding: new, or of the binding that was not used for longest, which goes.
-// Nothing waits for that one's kernels but the new tables, on the GPU.
+// For the tables of one more binding: new, or of the binding that was not used for longest, which goes. The
+// new tables wait for that one's kernels.
 void* TensorRun::State::free_tables(PhasePlan& phase_plan) {
-  if (phase_plan.bindings.size() < most_bindings) return memory.take(phase_plan.tables_bytes, rank);
+  const std::int64_t by_bytes = most_tables_bytes / std::max<std::int64_t>(phase_plan.tables_bytes, 1);
+  const std::size_t most = std::min(keep, static_cast<std::size_t>(std::max<std::int64_t>(by_bytes, 1)));
+  if (phase_plan.bindings.size() < most) return memory.take(phase_plan.tables_bytes, rank);
   const Binding& oldest = phase_plan.bindings.back();
   GpuRank& own = *oldest.ranks[static_cast<std::size_t>(rank)];
   for (const GpuLane& lane : own.lanes())
@@ -207,6 +206,14 @@ void* TensorRun::State::free_tables(PhasePlan& phase_plan) {
   return tables;
 }
 
+void TensorRun::State::join_lanes(GpuRank& own, cudaStream_t callers) {
+  for (const GpuLane& lane : own.lanes()) {
+    cuda_require(cudaEventRecord(join, lane.stream), "cudaEventRecord", rank);
+    cuda_require(cudaStreamWaitEvent(callers, join, 0), "cudaStreamWaitEvent", rank);
+  }
+  cuda_require(cudaEventRecord(ended, callers), "cudaEventRecord", rank);
+}
+
 void TensorRun::State::issue(const Binding& binding) {
   GpuIssuer issuer(*binding.ranks[static_cast<std::size_t>(rank)], *binding.messages, binding.link.get());
   GpuIssuer::Iteration iteration;
@@ -215,13 +222,14 @@ void TensorRun::State::issue(const Binding& binding) {
   iteration.start = Clock::now();
   issuer.begin(iteration);
   while (!issuer.all_issued()) {
-    if (issuer.advance()) continue;
+    if (issuer.advance()) continue;  // what is left waits for a host_sync
     if (world != nullptr) world->require_healthy();
     std::this_thread::yield();
   }
 }
 
-TensorRun::TensorRun(Plan plan, int rank, int device, const std::vector<char>& id, bool deterministic)
+TensorRun::TensorRun(Plan plan, int rank, int device, std::vector<char> id, bool deterministic,
+                     std::size_t keep)
     : state_(std::make_unique<State>()) {
   require_executable(plan);
   require_tensors(plan);
@@ -235,6 +243,7 @@ TensorRun::TensorRun(Plan plan, int rank, int device, const std::vector<char>& i
   s.rank = rank;
   s.device = device;
   s.deterministic = deterministic;
+  s.keep = std::max<std::size_t>(keep, 1);
   std::vector<const Plan*> plans;
   for (const Phase phase : {Phase::forward, Phase::backward}) {
     Plan alone = phase_alone(s.plan, phase);
@@ -248,6 +257,8 @@ TensorRun::TensorRun(Plan plan, int rank, int device, const std::vector<char>& i
   load_gpu(device, false, rank);
   cuda_require(cudaEventCreateWithFlags(&s.fork, cudaEventDisableTiming), "cudaEventCreate", rank);
   cuda_require(cudaEventCreateWithFlags(&s.join, cudaEventDisableTiming), "cudaEventCreate", rank);
+  cuda_require(cudaEventCreateWithFlags(&s.ended, cudaEventDisableTiming), "cudaEventCreate", rank);
+  if (nccl && id.empty() && s.plan.ranks.size() == 1) id = make_id();
   if (nccl) s.world = std::make_unique<NcclWorld>(plans, rank, id);
   for (const auto& phase_plan : s.phases)
     if (phase_plan != nullptr) s.connect(*phase_plan);
@@ -259,12 +270,9 @@ TensorRun::~TensorRun() {
   (void)cudaDeviceSynchronize();  // what is queued uses what goes now
   (void)cudaEventDestroy(state_->fork);
   (void)cudaEventDestroy(state_->join);
+  (void)cudaEventDestroy(state_->ended);
   for (auto& phase_plan : state_->phases) phase_plan.reset();
   state_.reset();
-}
-
-bool TensorRun::has(Phase phase) const {
-  return state_->phase_plan(phase) != nullptr;
 }
 
 const std::vector<PhaseTensor>& TensorRun::tensors(Phase phase) const {
@@ -288,29 +296,39 @@ void TensorRun::queue(Phase phase, std::span<const TensorPlace> tensors, std::by
                                 " tensors, not " + std::to_string(tensors.size()));
   const std::lock_guard lock(s.mutex);
   const CurrentDevice before;
+  auto* const callers = static_cast<cudaStream_t>(stream);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cuda_require(cudaStreamIsCapturing(callers, &capture), "cudaStreamIsCapturing", s.rank);
+  if (capture != cudaStreamCaptureStatusNone)
+    throw GpuError("a plan cannot be part of the CUDA graph of a framework's stream");
   const Binding& binding = s.binding_of(*phase_plan, tensors, scratch);
   GpuRank& own = *binding.ranks[static_cast<std::size_t>(s.rank)];
   own.use_device();
-  auto* const callers = static_cast<cudaStream_t>(stream);
   cuda_require(cudaEventRecord(s.fork, callers), "cudaEventRecord", s.rank);
   for (const GpuLane& lane : own.lanes())
-    cuda_require(cudaStreamWaitEvent(lane.stream, s.fork, 0), "cudaStreamWaitEvent", s.rank);
-  s.issue(binding);
-  for (const GpuLane& lane : own.lanes()) {
-    cuda_require(cudaEventRecord(s.join, lane.stream), "cudaEventRecord", s.rank);
-    cuda_require(cudaStreamWaitEvent(callers, s.join, 0), "cudaStreamWaitEvent", s.rank);
+    for (const cudaEvent_t event : {s.fork, s.ended})
+      cuda_require(cudaStreamWaitEvent(lane.stream, event, 0), "cudaStreamWaitEvent", s.rank);
+  try {
+    s.issue(binding);
+  } catch (...) {  // what is queued uses the caller's tensors all the same
+    s.join_lanes(own, callers);
+    throw;
   }
+  s.join_lanes(own, callers);
 }
 
 std::int64_t TensorRun::known() const {
+  const std::lock_guard lock(state_->mutex);
   return state_->known;
 }
 
 std::int64_t TensorRun::bound() const {
+  const std::lock_guard lock(state_->mutex);
   return state_->bound;
 }
 
 std::vector<std::pair<std::string, std::string>> TensorRun::variants(Phase phase) const {
+  const std::lock_guard lock(state_->mutex);
   std::vector<std::pair<std::string, std::string>> named;
   const PhasePlan* phase_plan = state_->phase_plan(phase);
   if (phase_plan == nullptr || phase_plan->bindings.empty()) return named;

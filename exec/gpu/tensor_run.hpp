@@ -48,14 +48,15 @@ class TensorRun {
   // Rank `rank` of the plan on GPU `device`. Messages go through NCCL, in communicators of this plan's own,
   // made with `id`: then collective over the processes that execute the ranks, and the arena is allocated for
   // a moment, in which all connections are made. Of a plan without messages over nccl the id is not read.
-  // `deterministic`: kernels that give the same bits in every run. Throws BadPlan, std::invalid_argument (the
-  // plan cannot be executed so: a sentence that says what would do), NotEnoughMemory, GpuError.
-  TensorRun(Plan plan, int rank, int device, const std::vector<char>& id, bool deterministic);
+  // A plan that sends to itself alone makes its own id. `deterministic`: kernels that give the same bits in
+  // every run. `keep`: so many sets of places of each phase's tensors the plan stays bound to. Throws
+  // BadPlan, std::invalid_argument (the plan cannot be executed so: a sentence that says what would do),
+  // NotEnoughMemory, GpuError.
+  TensorRun(Plan plan, int rank, int device, std::vector<char> id, bool deterministic, std::size_t keep);
   ~TensorRun();
   TensorRun(const TensorRun&) = delete;
   TensorRun& operator=(const TensorRun&) = delete;
 
-  bool has(Phase) const;
   const std::vector<PhaseTensor>& tensors(Phase) const;
   // Memory for everything else, of both phases: aligned to 256 bytes, of this plan alone while it runs.
   std::int64_t scratch_bytes() const;

@@ -7,6 +7,7 @@
 The plan runs on the caller's tensors (DLPack, nothing is copied) and on the current stream; its messages go through the
 NCCL that PyTorch has loaded. GPUs alone: elsewhere ``prepare`` raises cplab.EnvironmentError.
 """
+import hashlib
 import json
 
 import torch
@@ -20,32 +21,34 @@ _NAMES = {("kv", 0): "k", ("kv", 1): "v", ("dkv", 0): "dk", ("dkv", 1): "dv"}
 _ALIGNMENT = 16  # bytes, of addresses and of distances between rows and between heads
 
 
-def prepare(scenario, *, group=None, device=None, deterministic=False, **options):
+def prepare(scenario, *, group=None, device=None, deterministic=False, keep=256, **options):
     """The plan of a scenario, or a cplab.Plan, ready to run on the ranks of ``group`` (default: all of them).
 
     Collective: every rank of the group calls it with the same scenario. It makes NCCL's communicators and connections, and
     the memory that the plan needs beside the caller's tensors. ``device``: this rank's GPU (default: the current one).
-    ``deterministic``: kernels that give the same bits in every run. Other keywords are options of ``cplab.show``, such
-    as ``set``. Raises cplab.ScenarioError for what is wrong with the scenario or does not fit the group.
+    ``deterministic``: kernels that give the same bits in every run. ``keep``: of how many sets of places of its tensors each
+    phase remembers what it was bound to. Other keywords are options of ``cplab.show``, such as ``set``. Raises
+    cplab.ScenarioError for what is wrong with the scenario or does not fit the group, on all ranks what one of them finds.
     """
     if not _cplab.have_gpu_code():
         raise EnvironmentError("cplab.torch: this build of cplab has no GPU code; a wheel that is built where nvcc is has it")
     if not torch.cuda.is_available():
         raise EnvironmentError("cplab.torch: PyTorch finds no GPU here; cplab.run and cplab.verify execute plans on the CPU")
-    return PreparedPlan(scenario, group, device, deterministic, options)
+    return PreparedPlan(scenario, group, device, deterministic, keep, options)
 
 
 def attention(q, k=None, v=None, *, plan, return_lse=False, **more):
     """Attention of this rank's tokens, as the plan has it: differentiable in every tensor that the plan differentiates.
 
     q [B, S, H, D], k [B, S, G, D] and v [B, S, G, E], where S counts this rank's tokens of each sample in the order of the
-    plan's placement (``plan.shard``), or without the first axis, as packed batches have them: [tokens, H, D]. Returns out,
+    plan's placement (``plan.shard``), or with both axes as one, as packed batches have them: [tokens, H, D]. Returns out,
     like q with E columns, and with ``return_lse`` also the log of the row sums, [H, tokens], fp32. Other inputs of the plan
-    (sink, log_decay, beta, ...) are keywords.
+    (sink, log_decay, beta, ...) are keywords, in the shape that ``plan.tensors`` says; gradients of those that are no
+    tokens' own (dsink) are sums over the plan's ranks already.
 
-    What lies so that a kernel can read it is read in place: q and the output's gradient at any distance of rows and
-    heads (multiples of 16 bytes), k and v, which are sent, without gaps. What lies otherwise is copied first; ``plan.copies``
-    counts that. ValueError, with the tensor's name and the plan's, for another shape, dtype or device.
+    What lies so that a kernel can read it is read in place: q and the output's gradient, if no message takes them, at any
+    distance of rows and heads (multiples of 16 bytes); k, v and the others without gaps. What lies otherwise is copied
+    first; ``plan.copies`` counts that. ValueError, with the tensor's name and the plan's, for another shape, dtype or device.
     """
     if not isinstance(plan, PreparedPlan):
         raise TypeError(f"plan: {type(plan).__name__}; legal: what cplab.torch.prepare(scenario) returns")
@@ -57,6 +60,8 @@ def attention(q, k=None, v=None, *, plan, return_lse=False, **more):
     for name in wanted:
         if given.get(name) is None:
             raise ValueError(f"{name}: {plan} needs it")
+    if return_lse and not any(each["buffer"] == "lse" for each in plan.tensors["forward"]):
+        raise ValueError(f"return_lse: {plan} has no lse")
     out, lse = _Attention.apply(plan, wanted, *[given[name] for name in wanted])
     return (out, lse) if return_lse else out
 
@@ -64,48 +69,70 @@ def attention(q, k=None, v=None, *, plan, return_lse=False, **more):
 class PreparedPlan:
     """A plan with its communicators and memory on this rank; made by :func:`prepare`."""
 
-    def __init__(self, scenario, group, device, deterministic, options):
-        self.rank, self.world, self.group = 0, 1, group
+    def __init__(self, scenario, group, device, deterministic, keep, options):
+        self.rank, self.world, self.group, self.copies = 0, 1, group, 0
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             self.rank, self.world = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
-        self.device = torch.device("cuda", torch.cuda.current_device()) if device is None else torch.device(device)
-        if self.device.type != "cuda":
-            raise ValueError(f"device: {self.device}; legal: a GPU")
-        text = _plan_text(scenario, options)
+        if self.rank < 0:
+            raise ValueError("group: this process is not in it")
+        text, world_id, error = "", b"", None
+        try:  # all that a rank can fail in alone, before any of them goes into what needs the others
+            self.device = _gpu(device)
+            text = _plan_text(scenario, options)
+            self._read(text)
+            world_id = _cplab.TensorRun.make_id() if self.rank == 0 and self.world > 1 else b""
+        except Exception as found:  # noqa: BLE001  (whatever it is, the others have to hear of it)
+            error = found
+        world_id = self._agreed(text, world_id, error)
+        with torch.cuda.device(self.device):
+            torch.cuda.empty_cache()  # the plan's arena is allocated for a moment, beside PyTorch's own memory
+            try:
+                self._run = _cplab.TensorRun(text, self.rank, self.device.index, world_id, deterministic, keep)
+            except ValueError as found:
+                raise ScenarioError(str(found)) from None
+            except RuntimeError as found:
+                raise EnvironmentError(str(found)) from None
+        self.tensors = {phase: self._run.tensors(phase) for phase in ("forward", "backward")}
+        self._scratch = torch.empty(max(self._run.scratch_bytes, 1), dtype=torch.uint8, device=self.device)
+
+    def _read(self, text):
         shown = json.loads(text)
-        self.scenario = shown["scenario"]
-        parallel, self.problem = self.scenario["parallel"], self.scenario["problem"]
+        parallel, self.problem = shown["scenario"]["parallel"], shown["scenario"]["problem"]
         self._label = f"the plan ({parallel['algorithm']}, {len(shown['ranks'])} ranks, {self.problem['dtype']})"
         if len(shown["ranks"]) != self.world:
             raise ScenarioError(f"parallel.ranks: {self} is for {len(shown['ranks'])} processes, one for each rank, and "
                                 f"the group has {self.world}")
         own = shown["ranks"][self.rank]
+        for buffer in own["buffers"]:
+            width = self.problem["head_size"] + self.problem["value_size"]
+            if buffer["category"] == "input" and buffer["planes"] and (
+                    buffer["name"] != "kv" or buffer["axes"][3]["size"] != width):
+                raise ScenarioError(f"problem: {self} has keys and values that are no two tensors ({buffer['name']}): latent "
+                                    "keys, and biases beside them, are not run on a framework's tensors")
         self.replica, self.position = own["replica"], own["position"]
         self._frame = _cplab.PlanFrame(text)
-        self.copies = 0
-        self._run = self._make(text, deterministic)
-        self.tensors = {phase: self._run.tensors(phase) for phase in ("forward", "backward")}
-        self._scratch = torch.empty(max(self._run.scratch_bytes, 1), dtype=torch.uint8, device=self.device)
+
+    def _agreed(self, text, world_id, error):
+        """The first rank's id. What one rank fails in, all of them raise, and so they do if their plans differ."""
+        if self.world == 1:
+            if error is not None:
+                raise error
+            return world_id
+        own = (None if error is None else (type(error).__name__, str(error)), hashlib.sha256(text.encode()).hexdigest(),
+               world_id)
+        everybody = [None] * self.world
+        torch.distributed.all_gather_object(everybody, own, group=self.group)
+        for rank, (failure, digest, _) in enumerate(everybody):
+            if failure is not None:
+                if error is not None:
+                    raise error
+                raise {"EnvironmentError": EnvironmentError}.get(failure[0], ScenarioError)(f"rank {rank}: {failure[1]}")
+            if digest != everybody[0][1]:
+                raise ScenarioError(f"rank {rank} has another plan than rank 0: prepare() needs the same scenario on all ranks")
+        return everybody[0][2]
 
     def __str__(self):
         return self._label
-
-    def _make(self, text, deterministic):
-        try:
-            # Before any rank goes into a collective that others may not reach.
-            if self.device.index is None:
-                self.device = torch.device("cuda", torch.cuda.current_device())
-            world_id = [_cplab.TensorRun.make_id() if self.rank == 0 and self.world > 1 else b""]
-            if self.world > 1:
-                first = torch.distributed.get_global_rank(self.group, 0) if self.group is not None else 0
-                torch.distributed.broadcast_object_list(world_id, src=first, group=self.group, device=self.device)
-            elif self.world == 1:
-                world_id = [_alone_id()]
-            return _cplab.TensorRun(text, self.rank, self.device.index, world_id[0], deterministic)
-        except ValueError as error:
-            raise ScenarioError(str(error)) from None
-        except RuntimeError as error:
-            raise EnvironmentError(str(error)) from None
 
     @staticmethod
     def name_of(tensor):
@@ -116,7 +143,7 @@ class PreparedPlan:
         return bool(self.tensors["backward"])
 
     def variants(self, phase="forward"):
-        """Of the phase that ran last, (operation, kernel) in program order."""
+        """Of the operations of the phase as it was queued last, (operation, kernel) in program order."""
         return self._run.variants(phase)
 
     @property
@@ -126,26 +153,49 @@ class PreparedPlan:
 
     # ---- tokens
 
+    def _lengths(self, keys):
+        """Of the sequences as tensors have them, padding included."""
+        own, problem = keys and any(key in self.problem for key in ("kv_sequence", "kv_lengths")), self.problem
+        packed = problem.get("kv_padded_lengths" if own else "padded_lengths") or problem.get(
+            "kv_lengths" if own else "lengths")
+        return packed or [problem["kv_sequence" if own else "sequence"]] * problem["batch"]
+
+    def _runs(self, keys):
+        return self._frame.runs(self.replica, self.position, keys)
+
     def tokens(self, keys=False):
         """Of this rank's rows, in order: the number of the token in all samples one after the other; -1: padding."""
-        length = self.problem["sequence"] if not keys else self.problem.get("kv_sequence") or self.problem["sequence"]
         starts = [0]
-        for each in self.problem.get("lengths") or [length] * self.problem["batch"]:
+        for each in self._lengths(keys):
             starts.append(starts[-1] + each)
         rows = torch.full((self._frame.rows(self.replica, keys),), -1, dtype=torch.long)
-        for sequence, row, _, valid, position, stride, step in self._frame.runs(self.replica, self.position, keys):
+        for sequence, row, _, valid, position, stride, step in self._runs(keys):
             places = torch.arange(valid)
             rows[row + places * step] = starts[sequence] + position + places * stride
         return rows
 
+    def samples(self, keys=False):
+        """How many samples this rank has equal rows of, one behind the other; 0: its rows are no such shares."""
+        if self.problem.get("lengths"):
+            return 0
+        rows = self._frame.rows(self.replica, keys)
+        own = sorted({run[0] for run in self._runs(keys)})
+        if not own or rows % len(own):
+            return 0
+        share = rows // len(own)
+        inside = all(own.index(run[0]) == run[1] // share == (run[1] + max(run[2] - 1, 0) * run[6]) // share
+                     for run in self._runs(keys))
+        return len(own) if inside else 0
+
     def shard(self, tensor, keys=False):
-        """This rank's tokens of a tensor of all, [B, S, ...], or [T, ...] of packed batches; padding is 0."""
-        packed = bool(self.problem.get("lengths"))
+        """This rank's tokens of a tensor of all, [B, S, ...], or [T, ...] of packed batches: [samples, tokens, ...], or where
+        there are no equal shares of samples [rows, ...]. Padding is 0."""
         tokens = self.tokens(keys).to(tensor.device)
-        flat = tensor if packed else tensor.flatten(0, 1)
+        flat = tensor if self.problem.get("lengths") else tensor.flatten(0, 1)
         own = flat[tokens.clamp(min=0)]
         own[tokens < 0] = 0
-        return own if packed else own.unflatten(0, (tensor.shape[0], -1))
+        samples = self.samples(keys)
+        return own.unflatten(0, (samples, -1)) if samples else own
 
     # ---- running
 
@@ -169,11 +219,10 @@ class PreparedPlan:
         if name not in ("q", "k", "v", "dout"):
             return self._flat(name, tensor, wanted)
         shape = (wanted["rows"], wanted["heads"], wanted["width"])
-        tokens = tensor.shape[:-2]
-        if tensor.ndim not in (3, 4) or tensor.shape[-2:] != shape[1:] or tokens.numel() != shape[0]:
-            batch = 1 if self.problem.get("lengths") else self.problem["batch"]
-            legal = [shape[0] // batch, *shape[1:]]
-            raise ValueError(f"{name}: shape {list(tensor.shape)}; {self} takes {[batch, *legal]} or {list(shape)}")
+        samples = self.samples(keys=name in ("k", "v"))
+        legal = [[samples, shape[0] // samples, *shape[1:]]] * bool(samples) + [list(shape)]
+        if list(tensor.shape) not in legal:
+            raise ValueError(f"{name}: shape {list(tensor.shape)}; {self} takes {' or '.join(map(str, legal))}")
         return self._placed(tensor, shape, wanted)
 
     def _placed(self, tensor, shape, wanted):
@@ -190,14 +239,22 @@ class PreparedPlan:
                     rows.stride(axis) > 0 and rows.stride(axis) % unit == 0 for axis in (0, 1)):
                 return rows
         self.copies += 1
-        return torch.empty(shape, dtype=tensor.dtype, device=tensor.device).copy_(tensor.reshape(shape))
+        return tensor.clone(memory_format=torch.contiguous_format).view(shape)
 
     def _flat(self, name, tensor, wanted):
-        elements = wanted["slots"] * wanted["rows"] * wanted["heads"] * wanted["width"]
-        if tensor.numel() != elements:
-            raise ValueError(f"{name}: {tensor.numel()} elements; {self} takes {elements}, {wanted['rows']} x "
-                             f"{wanted['heads']} x {wanted['width']}")
-        return tensor.contiguous().view(-1)
+        """Of other inputs: [rows, heads, width], where one of one need not be said, rows as of q."""
+        axes = [wanted["heads"], wanted["rows"]] if wanted["heads_first"] else [wanted["rows"], wanted["heads"]]
+        samples = self.samples()
+        legal = [[*axes, wanted["width"]]]
+        if samples and not wanted["heads_first"] and wanted["rows"] % samples == 0:
+            legal.append([samples, axes[0] // samples, axes[1], wanted["width"]])
+        plain = [[size for size in shape if size != 1] for shape in legal]
+        if [size for size in tensor.shape if size != 1] not in plain or wanted["slots"] != 1:
+            raise ValueError(f"{name}: shape {list(tensor.shape)}; {self} takes {' or '.join(map(str, legal))}")
+        if not tensor.is_contiguous() or tensor.data_ptr() % _ALIGNMENT:
+            self.copies += 1
+            tensor = tensor.clone(memory_format=torch.contiguous_format)
+        return tensor.view(-1)
 
     def new(self, wanted):
         """Memory for what a phase writes."""
@@ -224,7 +281,9 @@ class _Attention(torch.autograd.Function):
         kept = [plan.name_of(each) for each in plan.tensors["backward"]]
         ctx.kept = [name for name in dict.fromkeys(kept) if name in named]
         q = inputs[names.index("q")]
-        out = named["out"].view(*q.shape[:-1], -1)
+        width = next(each["width"] for each in plan.tensors["forward"] if each["buffer"] == "out")
+        out = named["out"].view(*q.shape[:-1], width)
+        ctx.set_materialize_grads(False)
         lse = _lse_of(plan, named)
         if plan.differentiable and any(each.requires_grad for each in inputs):
             named["out"] = out
@@ -239,6 +298,8 @@ class _Attention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, dout, _dlse):
         plan = ctx.plan
+        if dout is None:
+            return None, None, *[None] * len(ctx.names)
         if not plan.differentiable:
             raise ScenarioError(f"problem.direction: {plan} has no backward; legal: \"forward+backward\"")
         named = dict(zip(ctx.kept, ctx.saved_tensors))
@@ -248,6 +309,8 @@ class _Attention(torch.autograd.Function):
                 named[name] = plan.fitted(name, dout, wanted)
             elif name in named:
                 named[name] = named[name].view(-1) if wanted["category"] == "output" else named[name]
+            elif wanted["category"] in ("input", "saved"):
+                raise ScenarioError(f"{name}: the backward of {plan} reads it, and its forward neither reads nor writes it")
             else:
                 named[name] = plan.new(wanted)
         plan.run("backward", named)
@@ -279,20 +342,22 @@ def _like(gradient, shape, dtype):
     return None if gradient is None else gradient.view(shape).to(dtype)
 
 
+def _gpu(device):
+    device = torch.device("cuda") if device is None else torch.device(device)
+    if device.type != "cuda":
+        raise ValueError(f"device: {device}; legal: a GPU")
+    return device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
+
+
 def _plan_text(scenario, options):
     if hasattr(scenario, "plan_dict"):
+        if options:
+            raise TypeError(f"{', '.join(options)}: a cplab.Plan is written already; legal: the options of cplab.Plan(...)")
         return json.dumps(scenario.plan_dict())
+    options = dict(options)
     changes = options.pop("set", None) or {}
     if not isinstance(changes, dict):
         changes = dict(each.split("=", 1) for each in ([changes] if isinstance(changes, str) else changes))
     # Another layer's tensors come between the phases; and no other link reaches a framework's tensors.
     defaults = {"schedule.transport": "nccl", "schedule.between": "layers"}
     return commands.show(scenario, set={**defaults, **changes}, **options).json_text()
-
-
-def _alone_id():
-    """A process alone needs NCCL only where its plan sends to itself over it; where there is none, that is said then."""
-    try:
-        return _cplab.TensorRun.make_id()
-    except RuntimeError:
-        return b""

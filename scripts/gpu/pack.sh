@@ -12,7 +12,7 @@ for program in "${programs[@]}"; do
   if [ -x "$program" ]; then
     cp "$program" "$out/"
     strip "$out/$(basename "$program")"
-    ldd "$program" | awk '/=> \// {print $3}' | grep -vE 'lib(c|m|stdc\+\+|gcc_s|pthread|dl|rt|nccl|cuda)\.so|ld-linux' | xargs -r -I{} cp -L {} "$out/lib/" || true
+    ldd "$program" | awk '/=> \// {print $3}' | grep -vE 'lib(c|m|stdc\+\+|gcc_s|pthread|dl|rt|cuda)\.so|ld-linux' | xargs -r -I{} cp -L {} "$out/lib/" || true
   fi
 done
 # Plans as files, by number of ranks, for cplab verify --plan --device gpu.

@@ -66,6 +66,23 @@ void check_scratch(const RankPlan& rank, DType nominal) {
   }
 }
 
+// K and V are two tensors; what a message takes has no gaps.
+void check_tensors(const RankPlan& rank, DType nominal) {
+  std::set<std::string> sent;
+  for (const Operation& op : rank.operations)
+    for (const Part& part : rank.parts_of(op)) sent.insert(rank.buffers[rank.views[part.view].buffer].name);
+  std::int64_t kv_bytes = 0;
+  const PhaseMemory memory(rank, nominal);
+  for (const PhaseTensor& tensor : memory.tensors()) {
+    CHECK((tensor.plane >= 0) == (tensor.buffer == "kv" && tensor.category == Category::input));
+    if (tensor.plane >= 0) kv_bytes += tensor.bytes;
+    if (tensor.any_strides) CHECK_FALSE(sent.contains(tensor.buffer));
+    if (tensor.buffer == "q") CHECK(tensor.any_strides == !sent.contains("q"));
+  }
+  for (const Buffer& buffer : rank.buffers)
+    if (buffer.name == "kv" && kv_bytes > 0) CHECK(kv_bytes == buffer.bytes);
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -74,7 +91,8 @@ TEST_CASE(
     CAPTURE(name);
     if (scenario.problem.direction == Direction::forward) continue;
     scenario.schedule.set("between", std::string("layers"));
-    const Plan whole = build_plan(scenario);
+    Plan whole = build_plan(scenario);
+    part_inputs(whole);
     const Plan forward = phase_alone(whole, Phase::forward), backward = phase_alone(whole, Phase::backward);
     require_executable(forward);
     require_executable(backward);
@@ -82,7 +100,10 @@ TEST_CASE(
       const RankPlan& before = forward.ranks[r];
       const RankPlan& after = backward.ranks[r];
       REQUIRE(before.operations.size() + after.operations.size() == whole.ranks[r].operations.size());
-      for (const RankPlan* rank : {&before, &after}) check_scratch(*rank, scenario.problem.dtype);
+      for (const RankPlan* rank : {&before, &after}) {
+        check_scratch(*rank, scenario.problem.dtype);
+        check_tensors(*rank, scenario.problem.dtype);
+      }
       for (const std::uint32_t buffer : read_first(after, scenario.problem.dtype)) {
         const bool crosses = written(before, scenario.problem.dtype).contains(buffer);
         if (crosses) CHECK_MESSAGE(is_callers(after.buffers[buffer]), after.buffers[buffer].name);

@@ -1,5 +1,5 @@
 """cplab.torch where there is no GPU: what it says, which tokens a rank has, which tensors are read in place. What it
-computes is checked on GPUs: scripts/torch_attention.py check."""
+computes is checked on GPUs: scripts/torch_attention.py."""
 import json
 import unittest
 
@@ -24,15 +24,12 @@ K = {**Q, "buffer": "kv", "plane": 0, "heads": 2, "bytes": 8192, "any_strides": 
 class Torch(unittest.TestCase):
     def prepared(self, rank=0, scenario=SCENARIO):
         """Rank `rank`'s plan without what a GPU has of it."""
-        from cplab import _cplab
         from cplab.torch import PreparedPlan, _plan_text
         text = _plan_text(scenario, {})
-        shown = json.loads(text)
         plan = PreparedPlan.__new__(PreparedPlan)
-        plan.rank, plan.world, plan.copies, plan._label = rank, 2, 0, "the plan (ring, 2 ranks, bf16)"
-        plan.device, plan.problem = torch.device("cpu"), shown["scenario"]["problem"]
-        plan.replica, plan.position = shown["ranks"][rank]["replica"], shown["ranks"][rank]["position"]
-        plan._frame = _cplab.PlanFrame(text)
+        plan.rank, plan.world, plan.copies = rank, len(json.loads(text)["ranks"]), 0
+        plan.device = torch.device("cpu")
+        plan._read(text)
         return plan
 
     def test_it_says_what_is_missing(self):
@@ -67,6 +64,63 @@ class Torch(unittest.TestCase):
         self.assertEqual(list(shard.shape), [2, 16, 4, 64])
         self.assertEqual(shard[1, 8, 0, 0].item(), 32 + 24)
 
+    def changed(self, problem=(), parallel=()):
+        return {"problem": {**SCENARIO["problem"], **dict(problem)}, "parallel": {**SCENARIO["parallel"], **dict(parallel)}}
+
+    def test_packed_sequences_with_padding_between(self):
+        scenario = self.changed()
+        for key in ("batch", "sequence"):
+            del scenario["problem"][key]
+        scenario["problem"]["lengths"] = [13, 19]
+        both = torch.cat([self.prepared(rank, scenario).tokens() for rank in (0, 1)])
+        plan = self.prepared(0, scenario)
+        padded = plan.problem.get("padded_lengths") or [13, 19]
+        real = [*range(13), *range(padded[0], padded[0] + 19)]
+        self.assertEqual(sorted(both[both >= 0].tolist()), real)
+        whole = torch.arange(sum(padded))
+        shard = plan.shard(whole)
+        self.assertEqual(shard[plan.tokens() >= 0].tolist(), plan.tokens()[plan.tokens() >= 0].tolist())
+
+    def test_replicas_have_their_own_samples(self):
+        scenario = self.changed(parallel={"replicas": 2})
+        seen = []
+        for rank in range(4):
+            plan = self.prepared(rank, scenario)
+            self.assertEqual(plan.samples(), 1)
+            self.assertEqual(list(plan.shard(torch.zeros(2, 32, 4, 64)).shape), [1, 16, 4, 64])
+            seen += plan.tokens().tolist()
+        self.assertEqual(sorted(seen), list(range(64)))
+
+    def test_rows_that_are_no_shares_of_samples(self):
+        plan = self.prepared(1, self.changed({"sequence": 31}, {"placement": "stream", "ranks": 4}))
+        self.assertEqual(plan.samples(), 0)  # the end of the first sample and the beginning of the second
+        self.assertEqual(list(plan.shard(torch.zeros(2, 31, 4, 64)).shape), [len(plan.tokens()), 4, 64])
+
+    def test_other_inputs_have_their_shape(self):
+        plan = self.prepared()
+        sink = {**Q, "buffer": "sink", "dtype": "fp32", "rows": 1, "heads": 4, "width": 1, "bytes": 16}
+        wide = torch.zeros(9)
+        for tensor, copies in ((torch.zeros(4), 0), (torch.zeros(1, 4, 1), 0), (wide[1:5], 1), (torch.zeros(8)[::2], 2)):
+            plan.fitted("sink", tensor, sink)
+            self.assertEqual(plan.copies, copies)
+        decay = {**Q, "buffer": "log_decay", "dtype": "fp32", "width": 1, "bytes": 512}
+        plan.fitted("log_decay", torch.zeros(2, 16, 4), decay)
+        for shape in ((2, 4, 16), (4, 32)):  # heads before tokens: as many numbers, another meaning
+            with self.assertRaisesRegex(ValueError, "log_decay: shape"):
+                plan.fitted("log_decay", torch.zeros(*shape), decay)
+
+    def test_what_is_not_run_is_refused(self):
+        from cplab.torch import _plan_text
+        latent = self.changed({"kv_latent": 64, "rope_size": 16, "head_size": 48, "kv_heads": 4})
+        with self.assertRaisesRegex(cplab.ScenarioError, "latent keys"):
+            self.prepared(0, latent)
+        with self.assertRaisesRegex(cplab.ScenarioError, "is for 2 processes"):
+            plan = self.prepared()
+            plan.world = 3
+            plan._read(_plan_text(SCENARIO, {}))
+        with self.assertRaisesRegex(TypeError, "written already"):
+            _plan_text(cplab.Plan({**SCENARIO}), {"set": {"problem.batch": 1}})
+
     def test_what_can_be_read_in_place_is(self):
         plan = self.prepared()
         together = torch.zeros(2, 16, 8, 64, dtype=torch.bfloat16)
@@ -95,6 +149,7 @@ class Torch(unittest.TestCase):
         plan = self.prepared()
         for tensor, says in ((torch.zeros(2, 16, 4, 64), "q: dtype torch.float32; the plan (ring, 2 ranks, bf16) takes"),
                              (torch.zeros(2, 15, 4, 64, dtype=torch.bfloat16), "takes [2, 16, 4, 64] or [32, 4, 64]"),
+                             (torch.zeros(16, 2, 4, 64, dtype=torch.bfloat16), "q: shape [16, 2, 4, 64]"),
                              ([1.0], "q: list; legal")):
             with self.assertRaises(ValueError) as raised:
                 plan.fitted("q", tensor, Q)
