@@ -111,6 +111,7 @@ class PreparedPlan:
                                     "keys, and biases beside them, are not run on a framework's tensors")
         self.replica, self.position = own["replica"], own["position"]
         self._frame = _cplab.PlanFrame(text)
+        self._samples = {}  # of queries and of keys, once they are counted
 
     def _agreed(self, text, world_id, error):
         """The first rank's id. What one rank fails in, all of them raise, and so they do if their plans differ."""
@@ -176,6 +177,11 @@ class PreparedPlan:
 
     def samples(self, keys=False):
         """How many samples this rank has equal rows of, one behind the other; 0: its rows are no such shares."""
+        if keys not in self._samples:
+            self._samples[keys] = self._count_samples(keys)
+        return self._samples[keys]
+
+    def _count_samples(self, keys):
         if self.problem.get("lengths"):
             return 0
         rows = self._frame.rows(self.replica, keys)
@@ -220,7 +226,8 @@ class PreparedPlan:
             return self._flat(name, tensor, wanted)
         shape = (wanted["rows"], wanted["heads"], wanted["width"])
         samples = self.samples(keys=name in ("k", "v"))
-        legal = [[samples, shape[0] // samples, *shape[1:]]] * bool(samples) + [list(shape)]
+        legal = [[samples, shape[0] // samples, *shape[1:]]] if samples else []
+        legal.append(list(shape))
         if list(tensor.shape) not in legal:
             raise ValueError(f"{name}: shape {list(tensor.shape)}; {self} takes {' or '.join(map(str, legal))}")
         return self._placed(tensor, shape, wanted)

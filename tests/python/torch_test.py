@@ -80,6 +80,11 @@ class Torch(unittest.TestCase):
         whole = torch.arange(sum(padded))
         shard = plan.shard(whole)
         self.assertEqual(shard[plan.tokens() >= 0].tolist(), plan.tokens()[plan.tokens() >= 0].tolist())
+        rows = len(shard)
+        q = torch.zeros(rows, 4, 64, dtype=torch.bfloat16)
+        self.assertEqual(plan.fitted("q", q, {**Q, "rows": rows}).data_ptr(), q.data_ptr())
+        with self.assertRaisesRegex(ValueError, "q: shape"):
+            plan.fitted("q", q[None], {**Q, "rows": rows})
 
     def test_replicas_have_their_own_samples(self):
         scenario = self.changed(parallel={"replicas": 2})
