@@ -10,6 +10,7 @@ FlashAttention 4 (scripts/gpu/pack_fa4.sh). Medians over rounds of the time of t
 several calls. Also what a call costs the host. Results are checked by torch_attention.py; torch_table.py prints a record.
 """
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -31,27 +32,26 @@ H, D = 16, 128
 def rounds_of(group, calls, rounds, per_call_s=0.02):
     """Medians of the slowest rank's seconds of each of `calls`, in turns."""
     counts, samples = {}, {name: [] for name in calls}
-    for name, call in calls.items():
-        for _ in range(3):
-            call()
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        for _ in range(3):
-            call()
-        torch.cuda.synchronize()
-        counts[name] = max(2, int(per_call_s / max(group.largest([(time.perf_counter() - began) / 3])[0], 1e-6)))
-    for n in range(rounds):
-        names = list(calls) if n % 2 == 0 else list(calls)[::-1]
-        for name in names:
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+
+    def timed(call, count):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        with getattr(call, "around", contextlib.nullcontext)():
             dist.barrier()
             torch.cuda.synchronize()
             begin.record()
-            for _ in range(counts[name]):
-                calls[name]()
+            for _ in range(count):
+                call()
             end.record()
             torch.cuda.synchronize()
-            samples[name].append(group.largest([begin.elapsed_time(end) * 1e-3 / counts[name]])[0])
+        return group.largest([begin.elapsed_time(end) * 1e-3 / count])[0]
+
+    for name, call in calls.items():
+        timed(call, 3)
+        counts[name] = max(2, int(per_call_s / max(timed(call, 3), 1e-6)))
+    for n in range(rounds):
+        names = list(calls) if n % 2 == 0 else list(calls)[::-1]
+        for name in names:
+            samples[name].append(timed(calls[name], counts[name]))
     return {name: {"time_s": statistics.median(each), "least_s": min(each), "most_s": max(each), "calls": counts[name]}
             for name, each in samples.items()}
 
@@ -92,13 +92,15 @@ def of_context_parallel(group, sequence, backward, rotate):
     balanced = torch.zeros((1, 1, 2 * group.ranks, 1), device=group.device)  # something for the context to shard
     step = step_of(lambda *of: functional.scaled_dot_product_attention(*of, is_causal=True), leaves, dout, backward)
 
-    def in_context():
+    @contextlib.contextmanager
+    def around():  # entered once for several calls
         parts["set_rotate_method"](rotate)
         with parts["context_parallel"](mesh, buffers=[balanced.clone()], buffer_seq_dims=[2]):
             with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
-                step()
+                yield
 
-    return in_context
+    step.around = around
+    return step
 
 
 def of_cudnn(group, sequence, backward):
