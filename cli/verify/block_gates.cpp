@@ -32,9 +32,13 @@ void BlockGates::add(std::vector<Squares>& parts, std::int64_t t, std::int64_t d
   add_to(parts[at(t, d * sizes_.gates / sizes_.D)], squares);
 }
 
-void BlockGates::add_pair(std::int64_t earlier, std::int64_t later, double square) {
-  with_later_[as_index(earlier)] += square;
-  with_earlier_[as_index(later)] += square;
+void BlockGates::add_pairs(std::int64_t t, const double* of_keys, const double* of_values,
+                           const BlockRows& rows, double weight) {
+  rows.each_pair(of_keys, of_values, [&](std::int64_t tokens_behind, double pair) {
+    if (tokens_behind == 0) return;  // of a token with itself nothing is left
+    with_later_[as_index(t)] += weight * pair;
+    with_earlier_[as_index(t + tokens_behind)] += weight * pair;
+  });
 }
 
 // Of pairs of which one token is before t, the other one not: those over the edge before t + 1 are those over

@@ -34,6 +34,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cli/verify/head_rows.hpp"
 #include "cli/verify/tolerance.hpp"
 
 namespace cplab {
@@ -54,8 +55,10 @@ class BlockGates {
   // The parts of column d: of q dq, and of k a and k b.
   void add_query(std::int64_t t, std::int64_t d, const Squares& squares) { add(queries_, t, d, squares); }
   void add_key(std::int64_t t, std::int64_t d, const Squares& squares) { add(keys_, t, d, squares); }
-  // The square of a pair's part of dL/dG of the two tokens, times its roundings.
-  void add_pair(std::int64_t earlier, std::int64_t later, double square);
+  // The pairs of token t, the last of `rows`, with the others there, which lie behind it: the squares of what
+  // they are to dL/dG, given the two rows of t. `weight`: how often each is rounded, and beta^2 of t.
+  void add_pairs(std::int64_t t, const double* of_keys, const double* of_values, const BlockRows& rows,
+                 double weight);
 
   // Adds to what the error has of X and M: terms are M'^2 X^2.
   void add_errors(double e2, double f2, const std::vector<double>& right, ExpectedError& error) const;

@@ -291,18 +291,13 @@ class Head {
   void gate_pairs(std::int64_t t, const TokenTransition& token, const Vectors& vectors, const BlockRows& rows,
                   BlockRows& key_rows) {
     const double strength2 = token.k != nullptr ? square(token.beta) : 1;
-    const auto add = [&](const BlockRows& of, double roundings) {
-      of.each_pair(k_[t], vectors.u.data(), [&](std::int64_t tokens_behind, double pair) {
-        if (tokens_behind > 0) gates_.add_pair(t, t + tokens_behind, roundings * strength2 * pair);
-      });
-    };
-    add(rows, token.k == nullptr ? 1 : 2);
+    gates_.add_pairs(t, k_[t], vectors.u.data(), rows, strength2 * (token.k != nullptr ? 2 : 1));
     if (token.k == nullptr) return;
     if (t + 1 < shape_.S) key_rows.scale(log_decay_[t + 1]);
     BlockRow row{{k_[t], k_[t] + shape_.D}, vectors.f};
     for (double& x : row.values) x *= token.beta;
     key_rows.add(std::move(row));
-    add(key_rows, 3);
+    gates_.add_pairs(t, k_[t], vectors.u.data(), key_rows, strength2 * 3);
   }
 
   Vectors vectors_of(std::int64_t t, const TokenTransition& token, const TrackedState& x,
@@ -378,11 +373,11 @@ class Head {
                       const TrackedState& m) const {
     double variance = 0, terms = 0;
     const std::int64_t products = rows * shape_.E;
+    const double states = by_blocks() && gates_.one_gate() ? e2_ : 0;
     for (std::size_t i = as_index(g * products); i < as_index((g + 1) * products); ++i) {
       variance += m.variance[i] * square(x.value[i]) + square(m.value[i]) * x.variance[i];
       terms += square(m.value[i] * x.value[i]);
-      if (by_blocks() && gates_.one_gate())
-        variance += e2_ * (square(m.value[i]) * x.peak[i] + m.peak[i] * square(x.value[i]));
+      variance += states * (square(m.value[i]) * x.peak[i] + m.peak[i] * square(x.value[i]));
     }
     const double right = right_.dlog_decay[as_index((t * shape_.H + head_) * shape_.gates() + g)];
     variance += exponents(t) * (terms + square(right));
