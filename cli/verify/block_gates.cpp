@@ -41,6 +41,14 @@ void BlockGates::add_pairs(std::int64_t t, const double* of_keys, const double* 
   });
 }
 
+double BlockGates::tokens_alike(const HeadRows& log_decay) const {
+  if (!one_gate()) return 1;
+  double sum_of_logs = 0;
+  for (std::int64_t t = 0; t < sizes_.tokens; ++t) sum_of_logs -= *log_decay[t];
+  const auto tokens = static_cast<double>(sizes_.tokens);
+  return std::max(std::min(tokens, static_cast<double>(sizes_.block)), tokens / (1 + sum_of_logs));
+}
+
 // Of pairs of which one token is before t, the other one not: those over the edge before t + 1 are those over
 // the edge before t, with t's pairs behind it and without those before it.
 std::vector<double> BlockGates::pairs_over() const {
@@ -50,8 +58,9 @@ std::vector<double> BlockGates::pairs_over() const {
   return over;
 }
 
-void BlockGates::add_errors(double e2, double f2, const std::vector<double>& right,
+void BlockGates::add_errors(double e2, double f2, const HeadRows& log_decay, const std::vector<double>& right,
                             ExpectedError& error) const {
+  error.rows_alike[as_index(sizes_.head)] = tokens_alike(log_decay);
   const std::vector<double> over = pairs_over();
   const std::int64_t block = std::min(sizes_.block, sizes_.tokens);
   const double additions = static_cast<double>(sizes_.E + block + (one_gate() ? sizes_.D : 0)) / 2;

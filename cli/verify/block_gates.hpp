@@ -28,6 +28,9 @@
 //             The sum over tokens: f^2 of the square of each partial sum. From the end of the block on, as
 //             for columns, these are dg of the tokens from t on; from t on they are last + dg_t - dg of a
 //             token behind t: the squares of the three, at every token.
+// Of one gate, tokens have most of this in common: a pair's rounding is in all that lie between its two, that
+// of a state in all that read it before it has decayed. As a sample (ExpectedError::rows_alike) a block is
+// one row, or so many tokens as it takes for the logarithms to sum to -1, of all S: S / (1 + sum of |g|).
 // The squares of all these terms are the scale that the error is held against (ExpectedError::terms).
 #pragma once
 
@@ -60,12 +63,14 @@ class BlockGates {
   void add_pairs(std::int64_t t, const double* of_keys, const double* of_values, const BlockRows& rows,
                  double weight);
 
-  // Adds to what the error has of X and M: terms are M'^2 X^2.
-  void add_errors(double e2, double f2, const std::vector<double>& right, ExpectedError& error) const;
+  // Adds to what the error has of X and M: terms are M'^2 X^2. rows_alike has an element for every head.
+  void add_errors(double e2, double f2, const HeadRows& log_decay, const std::vector<double>& right,
+                  ExpectedError& error) const;
 
  private:
   std::size_t at(std::int64_t t, std::int64_t g) const;
   void add(std::vector<Squares>& parts, std::int64_t t, std::int64_t d, const Squares& squares);
+  double tokens_alike(const HeadRows& log_decay) const;
   std::vector<double> pairs_over() const;
 
   Sizes sizes_;

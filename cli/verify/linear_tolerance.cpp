@@ -279,7 +279,7 @@ class Head {
       m.pass(factors);
       keep_at_edge(t, shape_.S - t, m, errors_.query_states);
     }
-    if (by_blocks()) gates_.add_errors(e2_, f2_, right_.dlog_decay, errors_.dlog_decay);
+    if (by_blocks()) gates_.add_errors(e2_, f2_, log_decay_, right_.dlog_decay, errors_.dlog_decay);
   }
 
   // What multiplies rows of M and X in the gradients of one token, with variances: v or u, and F = k M.
@@ -434,6 +434,7 @@ LinearErrors expected_linear_errors(DType dtype, const PlanRoundings& roundings,
     error.variance.assign(of.size(), 0);
     error.terms.assign(of.size(), 0);
   });
+  errors.dlog_decay.rows_alike.assign(as_index(shape.H), 1);
   reference::for_each_unit(
       shape.H,
       [&](std::int64_t h, int) {

@@ -111,6 +111,22 @@ TEST_CASE("the gate of a second token: the pair over it, two states and the rows
   CHECK(error_delta.variance[0] < 1e-6 * e2);
 }
 
+TEST_CASE("tokens of one gate have errors in common: a block of them, or what a state lasts, is one row") {
+  Rows rows = two_tokens(reference::Transition::column);
+  rows.shape.S = 1000;
+  for (std::vector<double>* all : {&rows.q, &rows.k, &rows.v, &rows.dout}) all->assign(1000, 1e-2);
+  const auto alike = [&](double log_decay, bool by_blocks) {
+    rows.log_decay.assign(1000, log_decay);
+    return gradient_of_gates(rows, DType::bf16, by_blocks).error.rows_alike;
+  };
+  CHECK(alike(-1, true) == std::vector<double>{64});
+  CHECK(alike(-0.004, true)[0] == doctest::Approx(1000 / 5.0));
+  CHECK(alike(0, true) == std::vector<double>{1000});
+  CHECK(alike(-1, false) == std::vector<double>{1});
+  CHECK(gradient_of_gates(one_token(reference::Gate::head), DType::bf16, true).error.rows_alike[0] == 1);
+  CHECK(gradient_of_gates(one_token(reference::Gate::column), DType::bf16, true).error.rows_alike[0] == 1);
+}
+
 TEST_CASE("token by token a first token's gate is exactly 0") {
   const auto [right, error] = gradient_of_gates(one_token(reference::Gate::head), DType::bf16, false);
   CHECK(error.terms[0] == 0);
