@@ -140,6 +140,7 @@ Tensor global_tensor(const Problem& p, const Comparison& c) {
 struct Slice {  // one head
   double error2 = 0, right2 = 0, terms2 = 0, variance = 0;
   double rel_l2 = 0, tolerance = 0;
+  double sample = 0;  // rows, of those alike one
   double use() const {
     if (std::isnan(rel_l2)) return infinity;
     return tolerance > 0 ? rel_l2 / tolerance : (rel_l2 > 0 ? infinity : 0);
@@ -215,6 +216,7 @@ class RankComparison {
       if (!rows[i].valid) continue;
       ++valid_rows;
       for (std::int64_t h = 0; h < c.row.heads; ++h) {
+        slices[static_cast<std::size_t>(h)].sample += 1 / rows_alike(c, rows[i], h);
         for (std::int64_t x = 0; x < c.row.width; ++x) {
           const std::int64_t local =
               (static_cast<std::int64_t>(i) * c.row.heads + h) * c.row.buffer_width + c.row.first_column + x;
@@ -230,7 +232,7 @@ class RankComparison {
       const double scale = std::sqrt(std::max(s.right2, s.terms2));
       const double error = std::sqrt(s.error2);
       s.rel_l2 = error == 0 ? 0 : error / scale;
-      s.tolerance = relative_tolerance(dtype, s.variance, scale, valid_rows, c.row.width);
+      s.tolerance = relative_tolerance(dtype, s.variance, scale, sample_of(s, valid_rows), c.row.width);
       ok = ok && s.use() <= 1;
       if (&s == &slices.front() || s.use() > most.use()) most = s;
     }
@@ -240,6 +242,16 @@ class RankComparison {
     figures.ok = ok;
     result_.tensors.push_back(figures);
     if (!ok) report(c, figures, worst, wrong, valid_rows, place);
+  }
+
+  static double rows_alike(const Comparison& c, const LocalRow& row, std::int64_t head) {
+    const ExpectedTensor* expected = c.sequences[static_cast<std::size_t>(row.sequence)].expected;
+    const std::vector<double>& alike = expected->error.rows_alike;
+    return alike.empty() ? 1 : alike[static_cast<std::size_t>(head)];
+  }
+  // At least one row, where there are any.
+  static std::int64_t sample_of(const Slice& slice, std::int64_t rows) {
+    return std::min(rows, std::max<std::int64_t>(1, std::llround(slice.sample)));
   }
 
   // True if the element is beyond its own tolerance, NaN, or not the infinity it should be.

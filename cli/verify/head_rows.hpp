@@ -89,6 +89,14 @@ class BlockRows {
       for (std::size_t d = 0; d < row.keys.size(); ++d) keys[d] += over_values * square(row.keys[d]);
     }
   }
+  // Calls visit(rows after it, the square of what add_pairs weighs with) for each of these.
+  template <class Visit>
+  void each_pair(const double* of_keys, const double* of_values, Visit visit) const {
+    std::int64_t after = std::ssize(rows_);
+    for (const BlockRow& row : rows_)
+      visit(--after, square(dot(of_keys, row.keys.data(), std::ssize(row.keys)) *
+                            dot(of_values, row.values.data(), std::ssize(row.values))));
+  }
 
  private:
   std::deque<BlockRow> rows_;

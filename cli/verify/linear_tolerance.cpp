@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "cli/verify/block_gates.hpp"
 #include "cli/verify/head_rows.hpp"
 #include "cli/verify/rounding_errors.hpp"
 #include "cli/verify/tracked_state.hpp"
@@ -205,7 +206,8 @@ class Head {
     BlockRows rows(block_tokens);
     pairs_of_rows_.assign(as_index(shape_.E), 0);
     pairs_of_columns_.assign(as_index(shape_.D), 0);
-    gate_terms_.assign(by_blocks() ? as_index(shape_.S * shape_.gates()) : 0, 0);
+    if (by_blocks() && has_backward())
+      gates_ = BlockGates({shape_.S, shape_.H, head_, shape_.D, shape_.E, shape_.gates(), block_tokens});
     for (std::int64_t t = 0; t < shape_.S; ++t) {
       if (has_backward() && t % stride() == 0) kept_.push_back(state);
       keep_at_edge(t, t, state, errors_.key_states);
@@ -223,29 +225,11 @@ class Head {
       for (std::int64_t d = 0; d < shape_.D; ++d) {
         const double pairs = pairs_of_columns_[as_index(d)];
         product({right_.dq, errors_.dq, roundings_.dq}, t, shape_.D, d, shape_.E, pairs);
-        add_gate_terms(t, d, square(q_[t][d]) * (sums_.peak[as_index(d)] + pairs));
+        const double q2 = square(q_[t][d]), dq = right_.dq[as_index((t * shape_.H + head_) * shape_.D + d)];
+        if (by_blocks()) gates_.add_query(t, d, {q2 * (sums_.peak[as_index(d)] + pairs), q2 * square(dq)});
       }
     }
     keep_at_edge(shape_.S, shape_.S, state, errors_.key_states);
-  }
-
-  // Squares of what q dq and k dk are made of, by token and gate.
-  void add_gate_terms(std::int64_t t, std::int64_t d, double terms) {
-    if (by_blocks()) gate_terms_[as_index(t * shape_.gates() + d * shape_.gates() / shape_.D)] += terms;
-  }
-  void add_gate_errors() {
-    const std::int64_t gates = shape_.gates();
-    for (std::int64_t g = 0; g < gates; ++g) {
-      std::vector<double> before(1, 0);
-      for (std::int64_t t = 0; t < shape_.S; ++t)
-        before.push_back(before.back() + gate_terms_[as_index(t * gates + g)]);
-      for (std::int64_t t = 0; t < shape_.S; ++t) {
-        const std::int64_t first = std::max<std::int64_t>(0, t + 1 - block_tokens),
-                           end = std::min(shape_.S, t + block_tokens);
-        errors_.dlog_decay.variance[as_index((t * shape_.H + head_) * gates + g)] +=
-            2 * e2_ * (before[as_index(end)] - before[as_index(first)]);
-      }
-    }
   }
 
   std::int64_t stride() const {
@@ -268,7 +252,7 @@ class Head {
 
   void backward_by_tokens() {
     TrackedState m = zero_state();
-    BlockRows rows(block_tokens);
+    BlockRows rows(block_tokens), key_rows(block_tokens);
     keep_at_edge(shape_.S, 0, m, errors_.query_states);
     for (std::int64_t t = shape_.S - 1; t >= 0; --t) {
       m.add_outer(1, q_[t], dout_[t], of_query(t));
@@ -283,7 +267,10 @@ class Head {
       factors.k = nullptr;
       x.pass(factors);
       const Vectors vectors = vectors_of(t, token, x, m);
-      if (by_blocks()) block_pairs(rows, k_[t], vectors.u.data());
+      if (by_blocks()) {
+        block_pairs(rows, k_[t], vectors.u.data());
+        if (gates_.one_gate()) gate_pairs(t, token, vectors, rows, key_rows);
+      }
       for (std::int64_t d = 0; d < shape_.D; ++d) key_gradient(t, d, token, x, m, vectors);
       token.log_factors = zeros_.data();
       m.pass_transposed(token);  // M'
@@ -292,13 +279,26 @@ class Head {
       m.pass(factors);
       keep_at_edge(t, shape_.S - t, m, errors_.query_states);
     }
-    if (by_blocks()) add_gate_errors();
+    if (by_blocks()) gates_.add_errors(e2_, f2_, log_decay_, right_.dlog_decay, errors_.dlog_decay);
   }
 
   // What multiplies rows of M and X in the gradients of one token, with variances: v or u, and F = k M.
   struct Vectors {
     std::vector<double> u, u_variance, f, f_variance;  // [E]
   };
+
+  // What is in common to dL/dG of token t and of those behind it in a block.
+  void gate_pairs(std::int64_t t, const TokenTransition& token, const Vectors& vectors, const BlockRows& rows,
+                  BlockRows& key_rows) {
+    const double strength2 = token.k != nullptr ? square(token.beta) : 1;
+    gates_.add_pairs(t, k_[t], vectors.u.data(), rows, strength2 * (token.k != nullptr ? 2 : 1));
+    if (token.k == nullptr) return;
+    if (t + 1 < shape_.S) key_rows.scale(log_decay_[t + 1]);
+    BlockRow row{{k_[t], k_[t] + shape_.D}, vectors.f};
+    for (double& x : row.values) x *= token.beta;
+    key_rows.add(std::move(row));
+    gates_.add_pairs(t, k_[t], vectors.u.data(), key_rows, strength2 * 3);
+  }
 
   Vectors vectors_of(std::int64_t t, const TokenTransition& token, const TrackedState& x,
                      const TrackedState& m) {
@@ -345,9 +345,10 @@ class Head {
   void key_gradient(std::int64_t t, std::int64_t d, const TokenTransition& token, const TrackedState& x,
                     const TrackedState& m, const Vectors& vectors) {
     const double strength2 = token.k != nullptr ? square(token.beta) : 1;
-    double variance = 0, terms = 0;
+    double variance = 0, terms = 0, read = 0, erased = 0;
     for (std::int64_t e = 0; e < shape_.E; ++e) {
       const std::size_t i = as_index(d * shape_.E + e);
+      read += m.value[i] * vectors.u[as_index(e)];
       const double u2 = square(vectors.u[as_index(e)]), m2 = square(m.value[i]);
       variance += m.variance[i] * u2 + m2 * vectors.u_variance[as_index(e)];
       terms += m2 * u2;
@@ -355,11 +356,13 @@ class Head {
       const double f2 = square(vectors.f[as_index(e)]), x2 = square(x.value[i]);
       variance += x.variance[i] * f2 + x2 * vectors.f_variance[as_index(e)];
       terms += x2 * f2;
+      erased += x.value[i] * vectors.f[as_index(e)];
     }
     if (by_blocks()) {
       const double squares = terms + pairs_of_columns_[as_index(d)];
       variance += (2 * e2_ + exponents(t)) * squares;
-      add_gate_terms(t, d, strength2 * square(k_[t][d]) * squares);
+      const double weight = strength2 * square(k_[t][d]);
+      gates_.add_key(t, d, {weight * squares, weight * (square(read) + square(erased))});
     }
     set({right_.dk, errors_.dk, roundings_.dkv}, t, shape_.D, d, strength2 * variance, strength2 * terms,
         strength2 * terms, static_cast<double>(shape_.E) / 2 + 2, false);
@@ -370,11 +373,16 @@ class Head {
                       const TrackedState& m) const {
     double variance = 0, terms = 0;
     const std::int64_t products = rows * shape_.E;
+    const double states = by_blocks() && gates_.one_gate() ? e2_ : 0;
     for (std::size_t i = as_index(g * products); i < as_index((g + 1) * products); ++i) {
       variance += m.variance[i] * square(x.value[i]) + square(m.value[i]) * x.variance[i];
       terms += square(m.value[i] * x.value[i]);
+      variance += states * (square(m.value[i]) * x.peak[i] + m.peak[i] * square(x.value[i]));
     }
-    wide(right_.dlog_decay, errors_.dlog_decay, t, shape_.gates(), g, variance, terms, products);
+    const double right = right_.dlog_decay[as_index((t * shape_.H + head_) * shape_.gates() + g)];
+    variance += exponents(t) * (terms + square(right));
+    wide(right_.dlog_decay, errors_.dlog_decay, t, shape_.gates(), g, variance, terms,
+         by_blocks() ? 0 : products);
   }
 
   // A sum of so many products that is stored in the accumulation dtype.
@@ -396,7 +404,8 @@ class Head {
   HeadRows of_q_, of_k_, of_v_;  // variances that they have; empty: none
   double slope_ = 0;
   TrackedState::Sums sums_;
-  std::vector<double> pairs_of_rows_, pairs_of_columns_, gate_terms_, exponents_;
+  std::vector<double> pairs_of_rows_, pairs_of_columns_, exponents_;
+  BlockGates gates_;
   std::vector<double> zeros_ = std::vector<double>(as_index(shape_.D));
   std::vector<TrackedState> kept_, again_;
   std::int64_t again_first_ = 0;
@@ -425,6 +434,7 @@ LinearErrors expected_linear_errors(DType dtype, const PlanRoundings& roundings,
     error.variance.assign(of.size(), 0);
     error.terms.assign(of.size(), 0);
   });
+  errors.dlog_decay.rows_alike.assign(as_index(shape.H), 1);
   reference::for_each_unit(
       shape.H,
       [&](std::int64_t h, int) {

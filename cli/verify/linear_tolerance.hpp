@@ -47,8 +47,7 @@
 //  exponents are sums of a block's logarithms, and as inexact as these are large: f^2 L^2 / 3 of the terms of
 //            all of these, L the largest sum of |g| over block_tokens; of a state f^2 block_tokens g^2 a
 //            token.
-//  dg        is a sum over the tokens of its block of q_d dq_d and of k_d times the two parts of dk: 2 e^2 of
-//            the squares of what makes these up, over block_tokens tokens to either side.
+//  dg        f^2 L^2 / 3 of (sum of M'^2 X^2) + dg^2; for the sum, block_gates.hpp in place of f^2 E/2.
 #pragma once
 
 #include <cstdint>

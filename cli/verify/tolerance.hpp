@@ -86,6 +86,8 @@ namespace cplab {
 struct ExpectedError {
   std::vector<double> variance;  // of the error
   std::vector<double> terms;     // sum of the squares of the terms that make the element up
+  // By head, where rows have errors in common: how many rows count as one of a sample. Empty: each is one.
+  std::vector<double> rows_alike = {};
 };
 
 struct ExpectedErrors {
@@ -126,7 +128,7 @@ ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
 // The tolerance of the relative error ||error|| / scale of a slice of `rows` x `width` elements, where
 // scale = max(||reference||, sqrt(sum of terms)): expected root mean square times safety_factor, and times
 // 1 + 3 / sqrt(2 n) for the scatter of a sample of n = rows sqrt(width) (elements of a row share errors of
-// its logits and of delta). fp64: 1e-12.
+// its logits and of delta; of rows alike, fewer: ExpectedError). fp64: 1e-12.
 inline constexpr double safety_factor = 2;
 double relative_tolerance(DType dtype, double variance_sum, double scale, std::int64_t rows,
                           std::int64_t width);

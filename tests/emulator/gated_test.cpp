@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/verify/linear_tolerance.hpp"
+#include "reference/linear_recurrence.hpp"
 #include "tests/emulator/emulated_grid.hpp"
 //
 #include "kernels/families/linear/gated/gradients.cuh"
@@ -34,6 +36,7 @@ namespace cplab::emulator {
 namespace {
 
 using namespace kernels;
+using kernels::Chunk, kernels::Chunks, kernels::DType, kernels::View;  // a plan has its own
 using namespace kernels::cuda;
 using namespace kernels::cuda::gated;
 
@@ -68,6 +71,12 @@ class Array {
             heads,
             static_cast<std::int32_t>(width_),
             dtype_};
+  }
+  double computed(std::int64_t i) const { return load_element(bytes_.data(), dtype_, i); }
+  // The rows of a piece.
+  std::vector<double> exact_rows(const Chunk& piece) const {
+    const std::int64_t pitch = heads * width_;
+    return {exact_.begin() + piece.row * pitch, exact_.begin() + (piece.row + piece.count) * pitch};
   }
   // Of what was computed in its dtype, against what was computed in double.
   double error() const {
@@ -330,6 +339,49 @@ void check_form(const Form& form, const Pieces& pieces, double most) {
   }
 }
 
+// Errors of dlog_decay beside what `verify` expects of them: of first tokens, and of all others.
+struct GateUse {
+  double error2 = 0, expected2 = 0;
+  double of_expected() const { return std::sqrt(error2 / expected2); }
+};
+
+template <class T>
+void use_of_gates(const Form& form, const Pieces& pieces, cplab::DType dtype, GateUse& first,
+                  GateUse& others) {
+  Problem<T> problem(form, pieces, 2);
+  problem.backward();
+  for (const Chunk& piece : pieces.list) {
+    const reference::LinearShape shape{
+        .S = piece.count,
+        .H = heads,
+        .D = form.D,
+        .E = form.E,
+        .transition = form.beta ? reference::Transition::matrix : reference::Transition::column,
+        .gate = reference::Gate::head};
+    const std::vector<double> q = problem.q.exact_rows(piece), k = problem.k.exact_rows(piece),
+                              v = problem.v.exact_rows(piece), dout = problem.dout.exact_rows(piece),
+                              log_decay = problem.log_decay.exact_rows(piece);
+    std::vector<double> beta;
+    if (form.beta) beta = problem.beta.exact_rows(piece);
+    const reference::LinearInputs in{
+        .q = q, .k = k, .v = v, .dout = dout, .log_decay = log_decay, .beta = beta};
+    const reference::LinearResult right = linear_recurrence(shape, in);
+    PlanRoundings roundings;
+    roundings.by_blocks = true;
+    const LinearErrors expected = expected_linear_errors(dtype, roundings, shape, in, {}, right);
+    for (std::int64_t i = 0; i < piece.count * heads; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const double error = problem.dlog_decay.computed(piece.row * heads + i) - right.dlog_decay[at];
+      const double variance = expected.dlog_decay.variance[at];
+      CAPTURE(i);
+      CHECK(std::abs(error) < element_tolerance(variance));
+      GateUse& use = i < heads ? first : others;
+      use.error2 += error * error;
+      use.expected2 += variance;
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("Emulated gated linear attention: fp32 is the recurrence") {
@@ -348,6 +400,21 @@ TEST_CASE("Emulated gated linear attention: 16 bits") {
       check_form<__nv_bfloat16>({.D = 64, .E = 64, .column = column, .beta = beta}, pieces, 1e-2);
       check_form<__half>({.D = 128, .E = 96, .column = column, .beta = beta, .strongest = 2}, pieces, 1.5e-3);
     }
+}
+
+TEST_CASE("Emulated gated linear attention: gradients of heads' gates err as `verify` expects") {
+  const Pieces pieces{40, 70};
+  for (const bool beta : {false, true}) {
+    CAPTURE(beta);
+    GateUse first, others;
+    const Form form{.D = 64, .E = 64, .column = false, .beta = beta, .enters = false};
+    use_of_gates<__half>(form, pieces, cplab::DType::fp16, first, others);
+    CHECK(first.error2 > 0);  // where the right gradient is 0
+    CHECK(first.of_expected() < 1);
+    CHECK(first.of_expected() > 0.1);  // as exact as fp32, not as fp16
+    CHECK(others.of_expected() < 1);
+    CHECK(others.of_expected() > 0.2);
+  }
 }
 
 }  // namespace cplab::emulator
