@@ -81,9 +81,11 @@ class PreparedPlan:
             text = _plan_text(scenario, options)
             self._read(text)
             world_id = _cplab.TensorRun.make_id() if self.rank == 0 and self.world > 1 else b""
+        except RuntimeError as found:
+            error = found if isinstance(found, EnvironmentError) else EnvironmentError(str(found))
         except Exception as found:  # noqa: BLE001  (whatever it is, the others have to hear of it)
             error = found
-        world_id = self._agreed(text, world_id, error)
+        world_id = self._agreed(world_id, error)
         with torch.cuda.device(self.device):
             torch.cuda.empty_cache()  # the plan's arena is allocated for a moment, beside PyTorch's own memory
             try:
@@ -112,22 +114,25 @@ class PreparedPlan:
         self.replica, self.position = own["replica"], own["position"]
         self._frame = _cplab.PlanFrame(text)
         self._samples = {}  # of queries and of keys, once they are counted
+        # What ranks have to agree in; paths and versions may differ between hosts.
+        same = [shown["ranks"], shown["groups"], *(shown["scenario"].get(key) for key in ("problem", "parallel", "schedule"))]
+        self._digest = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
 
-    def _agreed(self, text, world_id, error):
+    def _agreed(self, world_id, error):
         """The first rank's id. What one rank fails in, all of them raise, and so they do if their plans differ."""
         if self.world == 1:
             if error is not None:
                 raise error
             return world_id
-        own = (None if error is None else (type(error).__name__, str(error)), hashlib.sha256(text.encode()).hexdigest(),
-               world_id)
+        own = (None, self._digest, world_id) if error is None else ((type(error).__name__, str(error)), "", world_id)
         everybody = [None] * self.world
         torch.distributed.all_gather_object(everybody, own, group=self.group)
-        for rank, (failure, digest, _) in enumerate(everybody):
+        if error is not None:
+            raise error
+        for rank, (failure, _, _) in enumerate(everybody):
             if failure is not None:
-                if error is not None:
-                    raise error
                 raise {"EnvironmentError": EnvironmentError}.get(failure[0], ScenarioError)(f"rank {rank}: {failure[1]}")
+        for rank, (_, digest, _) in enumerate(everybody):
             if digest != everybody[0][1]:
                 raise ScenarioError(f"rank {rank} has another plan than rank 0: prepare() needs the same scenario on all ranks")
         return everybody[0][2]

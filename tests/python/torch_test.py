@@ -114,6 +114,46 @@ class Torch(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "log_decay: shape"):
                 plan.fitted("log_decay", torch.zeros(*shape), decay)
 
+    def test_what_one_rank_fails_in_all_of_them_raise(self):
+        import threading
+        everybody, meet, raised = [None, None], threading.Barrier(2), {}
+
+        def gathered(into, own, group=None):  # torch.distributed.all_gather_object of two threads
+            everybody[threading.current_thread().rank] = own
+            meet.wait()
+            into[:] = everybody
+            meet.wait()
+
+        def prepare(rank, error, scenario):
+            threading.current_thread().rank = rank
+            plan = self.prepared(rank, scenario)
+            plan.group = None
+            try:
+                raised[rank] = plan._agreed(b"id" if rank == 0 else b"", error)
+            except Exception as found:
+                raised[rank] = found
+
+        def both(error=None, other=SCENARIO):
+            threads = [threading.Thread(target=prepare, args=(0, None, SCENARIO)),
+                       threading.Thread(target=prepare, args=(1, error, other))]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            return raised[0], raised[1]
+
+        kept, torch.distributed.all_gather_object = torch.distributed.all_gather_object, gathered
+        try:
+            self.assertEqual(both(), (b"id", b"id"))
+            first, second = both(cplab.EnvironmentError("no GPU 1"))
+            self.assertIsInstance(first, cplab.EnvironmentError)
+            self.assertEqual((str(first), str(second)), ("rank 1: no GPU 1", "no GPU 1"))
+            first, second = both(other=self.changed({"heads": 8}))
+            self.assertIn("another plan", str(first))
+            self.assertIn("another plan", str(second))
+        finally:
+            torch.distributed.all_gather_object = kept
+
     def test_what_is_not_run_is_refused(self):
         from cplab.torch import _plan_text
         latent = self.changed({"kv_latent": 64, "rope_size": 16, "head_size": 48, "kv_heads": 4})
