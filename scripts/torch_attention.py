@@ -73,6 +73,14 @@ def dense(q, k, v, mask, dtype, sink=None, softcap=0):
     return (weights @ v).transpose(1, 2), rows.logsumexp(-1)
 
 
+def dense_linear(q, k, v, gates, dtype):
+    """Linear attention with a factor exp(g) for every token and head, all pairs at once: out [B, S, H, E]."""
+    q, k, v = (t.to(dtype).transpose(1, 2) for t in (q, k, v))
+    sums = gates.to(dtype).transpose(1, 2).cumsum(-1)
+    between = (sums[..., :, None] - sums[..., None, :]).tril()
+    return ((q @ k.transpose(2, 3)) * between.exp().tril() @ v).transpose(1, 2)
+
+
 def mask_of(problem, sequence, device):
     i, j = torch.arange(sequence, device=device)[:, None], torch.arange(sequence, device=device)
     if "lengths" in problem:  # one sample of the packed sequences, which do not see each other
@@ -117,23 +125,29 @@ class Case:
                                              for seed, shape in enumerate(shapes))
         self.plan = cplab.torch.prepare(self.scenario)
         self.sink = random((h,), torch.float32, 4, group.device) if problem.get("sink") else None
+        self.linear = problem.get("attention") == "linear"
+        self.gates = -random((b, s, h), torch.float32, 5, group.device).abs() * 0.1 if self.linear else None
         self.wanted = self.reference(torch.float64, self.dout)
 
     def dense(self, leaves, dtype, dout):
         problem = self.scenario["problem"]
-        mask = mask_of(problem, self.q.shape[1], self.group.device)
         leaves = [t.detach().to(dtype).requires_grad_() for t in leaves]
+        if self.linear:
+            out = dense_linear(*leaves, dtype)
+            gradients = torch.autograd.grad(out, leaves, dout.to(dtype))
+            return dict(zip(("out", "dq", "dk", "dv", "dlog_decay"), (out.detach(), *gradients)))
+        mask = mask_of(problem, self.q.shape[1], self.group.device)
         out, lse = dense(*leaves[:3], mask, dtype, *leaves[3:], softcap=problem.get("softcap", 0))
         gradients = torch.autograd.grad(out, leaves, dout.to(dtype))
         return dict(zip(("out", "lse", "dq", "dk", "dv", "dsink"), (out.detach(), lse.detach(), *gradients)))
 
     def reference(self, dtype, dout):
-        return self.dense([t for t in (self.q, self.k, self.v, self.sink) if t is not None], dtype, dout)
+        return self.dense([t for t in (self.q, self.k, self.v, self.sink, self.gates) if t is not None], dtype, dout)
 
     def of_torch(self, dout):
         """PyTorch's own attention on one GPU, in the dtype: how far a right result may be off."""
         problem = self.scenario["problem"]
-        if problem.get("sink") or problem.get("softcap"):
+        if problem.get("sink") or problem.get("softcap") or self.linear:
             return self.reference(self.dtype, dout)  # step by step in the dtype: as far off, or farther
         mask = mask_of(problem, self.q.shape[1], self.group.device)
         leaves = [t.detach().requires_grad_() for t in (self.q, self.k, self.v)]
@@ -187,6 +201,11 @@ def results(out, lse, q, k, v):
 
 def plain(case, what):
     q, k, v, dout = case.shards()
+    if case.linear:
+        gates = case.shard(case.gates).requires_grad_()
+        out = cplab.torch.attention(q, k, v, log_decay=gates, plan=case.plan)
+        out.backward(dout)
+        return case.compare({**results(out.detach(), None, q, k, v), "dlog_decay": gates.grad}, what)
     if case.sink is None:
         return case.compare(results(*case.run(q, k, v, dout), q, k, v), what)
     sink = case.sink.clone().requires_grad_()
@@ -345,6 +364,8 @@ CASES = {
     "bidirectional": {"parallel": {"algorithm": "bidirectional_ring"}},
     "packed sequences": {"problem": {"batch": None, "sequence": None, "lengths": [304, 640, 80]}},
     "replicas": {"problem": {"batch": 2}, "parallel": {"replicas": 2}},
+    "linear, gates of heads": {"problem": {"attention": "linear", "transition": "head"},
+                               "parallel": {"algorithm": "affine_all_gather", "placement": "contiguous"}},
     "ring fp32": {"problem": {"dtype": "fp32", "head_size": 32, "sequence": 256}},
 }
 STEPS = (packed_projection, heads_first, expanded_gradient, late_inputs_on_a_stream, two_streams, few_bindings, layers,
