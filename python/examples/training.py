@@ -2,8 +2,7 @@
 
     torchrun --nproc-per-node 2 python/examples/training.py
 
-Each rank has its tokens of each sample; gradients of the weights are summed. One GPU or several print the same losses, but
-for bf16's roundings.
+Each rank has its tokens of each sample; gradients of the weights are summed over the ranks.
 """
 import os
 
