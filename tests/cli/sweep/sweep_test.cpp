@@ -306,7 +306,7 @@ TEST_CASE("the outputs that a study names are written, for a shard under its own
   CHECK_FALSE(std::filesystem::exists(csv));
   CHECK(sweep({study, "--jsonl", csv, "--csv", csv}).code == 2);
   CHECK(sweep({study, "--jsonl", "-"}).code == 2);
-  CHECK(sweep({study, "--jsonl", folder.path("nowhere/x.jsonl")}).code == 2);
+  CHECK(sweep({study, "--jsonl", folder.path("nowhere/x.jsonl")}).code == 3);
 }
 
 TEST_CASE("exit codes: bad studies 2, --strict 1, all points refused for what does not vary 2") {
