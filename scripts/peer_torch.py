@@ -24,7 +24,7 @@ import torch.nn.functional as functional
 
 import cplab.torch
 from peer_attention import environment
-from torch_attention import Group, random, scenario_of
+from torch_attention import in_group, random, scenario_of
 
 H, D = 16, 128
 
@@ -192,13 +192,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--out", default="-", help="JSON; - is stdout")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("peer_torch: no GPU here", file=sys.stderr)
-        return 3
-    group = Group()
-    times(group, arguments)
-    group.leave()
-    return 0
+    return in_group(lambda group: times(group, arguments))
 
 
 if __name__ == "__main__":

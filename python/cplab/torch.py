@@ -17,7 +17,7 @@ from .errors import EnvironmentError, ScenarioError
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp64": torch.float64}
 # What a plan calls a caller's tensor: buffer and plane, of -1 the whole buffer.
-_NAMES = {("kv", 0): "k", ("kv", 1): "v", ("dkv", 0): "dk", ("dkv", 1): "dv"}
+_NAMES = {("kv", 0): "k", ("kv", 1): "v"}
 _ALIGNMENT = 16  # bytes, of addresses and of distances between rows and between heads
 
 
@@ -254,7 +254,7 @@ class PreparedPlan:
         return tensor.clone(memory_format=torch.contiguous_format).view(shape)
 
     def _flat(self, name, tensor, wanted):
-        """Of other inputs: [rows, heads, width], where one of one need not be said, rows as of q."""
+        """Other inputs are [rows, heads, width], or have their rows as q has them; axes of extent 1 may be left out."""
         axes = [wanted["heads"], wanted["rows"]] if wanted["heads_first"] else [wanted["rows"], wanted["heads"]]
         samples = self.samples()
         legal = [[*axes, wanted["width"]]]

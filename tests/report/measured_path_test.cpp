@@ -10,6 +10,7 @@
 #include "algorithms/core/list.hpp"
 #include "algorithms/core/resolve.hpp"
 #include "derive/edits.hpp"
+#include "tests/chain_seconds.hpp"
 #include "tests/hand_plans/hand_plans.hpp"
 #include "tests/report/hand_plan.hpp"
 #include "tests/scenarios/any_scenario.hpp"
@@ -55,14 +56,6 @@ void check_step(const ChainStep& step, double begin_s, double end_s, int rank, s
   CHECK(step.host == host);
 }
 
-double seconds_of(const MeasuredPath& path, ChainResource resource, OpKind kind, int rank, int peer) {
-  double sum = 0;
-  for (const ChainPart& part : path.parts.all())
-    if (part.resource == resource && part.kind == kind && part.rank == rank && part.peer == peer)
-      sum += part.seconds;
-  return sum;
-}
-
 }  // namespace
 
 TEST_CASE(
@@ -85,17 +78,17 @@ TEST_CASE("measured path: what its parts use, and when the clocks do not decide"
   CHECK(path.by_use.communication == 4);
   CHECK(path.by_use.host == 3);
   CHECK(path.time_s() == 11);
-  CHECK(seconds_of(path, ChainResource::message, OpKind::exchange, 1, 0) ==
+  CHECK(testing::seconds_of(path.parts, ChainResource::message, OpKind::exchange, 1, 0) ==
         3);  // rank 1 sends what came last
-  CHECK(seconds_of(path, ChainResource::message, OpKind::all_reduce, 0, -1) == 1);
-  CHECK(seconds_of(path, ChainResource::gpu, OpKind::attend, 0, -1) == 2);
+  CHECK(testing::seconds_of(path.parts, ChainResource::message, OpKind::all_reduce, 0, -1) == 1);
+  CHECK(testing::seconds_of(path.parts, ChainResource::gpu, OpKind::attend, 0, -1) == 2);
   CHECK(path.communications == 2);
   CHECK(path.undecided == 0);
   // The exchange's ends began a second apart, the all_reduce's together.
   CHECK(measured_path(hand_plan(), hand_timeline(), {.clock_residual_s = 0.4}).undecided == 1);
   CHECK(measured_path(hand_plan(), hand_timeline(), {.clock_residual_s = 0.6}).undecided == 2);
   const MeasuredPath on_cpu = measured_path(hand_plan(), hand_timeline(), {ChainResource::cpu, false, 0});
-  CHECK(seconds_of(on_cpu, ChainResource::cpu, OpKind::attend, 0, -1) == 2);
+  CHECK(testing::seconds_of(on_cpu.parts, ChainResource::cpu, OpKind::attend, 0, -1) == 2);
 }
 
 TEST_CASE("measured path: the backward waits for the forward of all ranks where other layers run between") {

@@ -6,20 +6,13 @@
 #include <string>
 
 #include "sim/simulate.hpp"
+#include "tests/chain_seconds.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {
 namespace {
 
 using namespace sim_test;
-
-double seconds_of(const Simulation& s, ChainResource resource, OpKind kind, int rank, int peer) {
-  double sum = 0;
-  for (const ChainPart& part : s.critical_parts.all())
-    if (part.resource == resource && part.kind == kind && part.rank == rank && part.peer == peer)
-      sum += part.seconds;
-  return sum;
-}
 
 // Rank 0: a kernel of 100 us, then sends 1 MB; rank 1 receives it, then a kernel of 30.
 HandPlan relay() {
@@ -41,10 +34,10 @@ void sums_to_its_time(const Simulation& s) {
 TEST_CASE("chain: kernels by their ranks, a message by both of its ends, its start-up apart") {
   const Simulation s = run(relay(), hand_machine(2));
   CHECK(near(s.time_s, 170e-6));
-  CHECK(near(seconds_of(s, ChainResource::gpu, OpKind::attend, 0, -1), 100e-6));
-  CHECK(near(seconds_of(s, ChainResource::startup, OpKind::exchange, 0, 1), 20e-6));
-  CHECK(near(seconds_of(s, ChainResource::link, OpKind::exchange, 0, 1), 20e-6));
-  CHECK(near(seconds_of(s, ChainResource::gpu, OpKind::attend, 1, -1), 30e-6));
+  CHECK(near(testing::seconds_of(s.critical_parts, ChainResource::gpu, OpKind::attend, 0, -1), 100e-6));
+  CHECK(near(testing::seconds_of(s.critical_parts, ChainResource::startup, OpKind::exchange, 0, 1), 20e-6));
+  CHECK(near(testing::seconds_of(s.critical_parts, ChainResource::link, OpKind::exchange, 0, 1), 20e-6));
+  CHECK(near(testing::seconds_of(s.critical_parts, ChainResource::gpu, OpKind::attend, 1, -1), 30e-6));
   CHECK(s.critical_parts.count == 4);
   CHECK(s.critical_parts.largest[0].seconds == doctest::Approx(100e-6));
   sums_to_its_time(s);
@@ -85,9 +78,9 @@ TEST_CASE(
 
 TEST_CASE("chain: over the network it is the NIC that a message takes") {
   const Simulation s = run(relay(), hand_machine(1));
-  CHECK(near(seconds_of(s, ChainResource::nic, OpKind::exchange, 0, 1), 200e-6));
-  CHECK(near(seconds_of(s, ChainResource::startup, OpKind::exchange, 0, 1), 30e-6));
-  CHECK(seconds_of(s, ChainResource::link, OpKind::exchange, 0, 1) == 0);
+  CHECK(near(testing::seconds_of(s.critical_parts, ChainResource::nic, OpKind::exchange, 0, 1), 200e-6));
+  CHECK(near(testing::seconds_of(s.critical_parts, ChainResource::startup, OpKind::exchange, 0, 1), 30e-6));
+  CHECK(testing::seconds_of(s.critical_parts, ChainResource::link, OpKind::exchange, 0, 1) == 0);
   sums_to_its_time(s);
 }
 
@@ -97,8 +90,8 @@ TEST_CASE("chain: what a part of a resource says is gained where that one is fas
   for (MessageTable& table : faster.messages) table.link_bytes_s = table.path == Path::intra ? 100e9 : 10e9;
   faster.network.nic_bytes_s = 20e9;
   const Simulation before = run(relay(), hand_machine(1)), after = run(relay(), faster);
-  CHECK(
-      near(before.time_s - after.time_s, seconds_of(before, ChainResource::nic, OpKind::exchange, 0, 1) / 2));
+  CHECK(near(before.time_s - after.time_s,
+             testing::seconds_of(before.critical_parts, ChainResource::nic, OpKind::exchange, 0, 1) / 2));
 }
 
 TEST_CASE("chain: a collective is of the rank that came last, by the widest path of its group") {
@@ -113,11 +106,12 @@ TEST_CASE("chain: a collective is of the rank that came last, by the widest path
   // Rank 1 comes last, after 50; of the 40 behind that 30 are no bytes at 100 GB/s.
   const Simulation s = run(p, hardware);
   CHECK(near(s.time_s, 90e-6));
-  CHECK(near(seconds_of(s, ChainResource::gpu, OpKind::attend, 1, -1), 50e-6));
+  CHECK(near(testing::seconds_of(s.critical_parts, ChainResource::gpu, OpKind::attend, 1, -1), 50e-6));
   double startup = 0, link = 0;
   for (const int rank : {0, 1}) {
-    startup += seconds_of(s, ChainResource::startup, OpKind::reduce_scatter, rank, -1);
-    link += seconds_of(s, ChainResource::link, OpKind::reduce_scatter, rank, -1);
+    startup +=
+        testing::seconds_of(s.critical_parts, ChainResource::startup, OpKind::reduce_scatter, rank, -1);
+    link += testing::seconds_of(s.critical_parts, ChainResource::link, OpKind::reduce_scatter, rank, -1);
   }
   CHECK(startup == doctest::Approx(30e-6).epsilon(1e-6));  // kept in single precision
   CHECK(link == doctest::Approx(10e-6).epsilon(1e-6));
@@ -130,8 +124,8 @@ TEST_CASE("chain: a launch-bound one is the host's") {
   HandPlan p(1);
   for (int i = 0; i < 10; ++i) p.kernel(0, 0, 1e-6);
   const Simulation s = run(p, hardware);
-  CHECK(near(seconds_of(s, ChainResource::host, OpKind::host_sync, 0, -1), 40e-6));
-  CHECK(near(seconds_of(s, ChainResource::gpu, OpKind::attend, 0, -1), 1e-6));
+  CHECK(near(testing::seconds_of(s.critical_parts, ChainResource::host, OpKind::host_sync, 0, -1), 40e-6));
+  CHECK(near(testing::seconds_of(s.critical_parts, ChainResource::gpu, OpKind::attend, 0, -1), 1e-6));
   sums_to_its_time(s);
 }
 
